@@ -1,0 +1,39 @@
+# make demo   the main job on data inside the package      make test    the whole test suite
+# make check  lint, format, types                          make bench   the measurements, minutes to an hour
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check bench clean
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+# Installed again only when what is to be installed has changed.
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+install: $(INSTALLED)
+
+demo: $(INSTALLED)
+	$(BIN)/fairsad describe german
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(INSTALLED)
+	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m benchmarks.speed
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Graphs come in: tables and links, similarity graphs, splits, downloads, generated graphs."""
