@@ -1,0 +1,1 @@
+"""Measurements, and the plain formulation they are measured against."""

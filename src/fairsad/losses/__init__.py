@@ -1,0 +1,1 @@
+"""The terms of the objective, one per file."""

@@ -1,0 +1,1 @@
+"""The parts of the paper's model, one per file."""

@@ -1,0 +1,1 @@
+"""One training loop for all methods: epochs, selection, checkpoints, progress."""
