@@ -40,6 +40,9 @@ _running = threading.Lock()
 _MOST_THREADS: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
 
 
+_announced: set[str] = set()
+
+
 class _Announcement(event.Listener):
     """Says once what is being compiled; stays silent when the code comes from the cache."""
 
@@ -47,11 +50,9 @@ class _Announcement(event.Listener):
         self.function = function
         self.purpose = purpose
 
-    _said: set[str] = set()  # noqa: RUF012  # one for all announcements: that is its point
-
     def on_start(self, event: Any) -> None:
-        if event.data["dispatcher"].py_func is self.function and self.purpose not in self._said:
-            self._said.add(self.purpose)
+        if event.data["dispatcher"].py_func is self.function and self.purpose not in _announced:
+            _announced.add(self.purpose)
             logger.info("compiling the CPU kernels for %s, once per machine; a few seconds", self.purpose)
 
     def on_end(self, event: Any) -> None:

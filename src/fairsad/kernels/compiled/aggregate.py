@@ -11,7 +11,7 @@ so every thread writes rows of its own only: no atomics, no second pass, and the
 The weights are computed again instead of kept: that costs a few multiplications per entry, less than reading them back
 in the transposed order would, and no memory.
 
-Two-lane notation: a vector ``[a_ij | a_ji]`` holds K lanes for each direction of a link.
+A comment ``[a_ij | a_ji]`` is a vector with K lanes for each of the two directions of a link.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from fairsad.kernels.compiled.simd import (
     prefetch,
     relu,
     repeat,
+    splat,
     store,
     sub,
     sum_runs,
@@ -75,9 +76,7 @@ def sum_loop(width: int, dtype: str) -> Loop:
                 for entry in range(row_pointer[row], row_pointer[row + 1]):
                     prefetch(values, int64(column[min(entry + _AHEAD, last)]) * width, width)
                     total = add(total, load(values, int64(column[entry]) * width, width))
-                store(result, row * width, total)
-                for position in range(width):
-                    result[row, position] *= scale
+                store(result, row * width, mul(total, splat(scale, width)))
 
     scalar = getattr(numba, dtype)
     signature = void(int64[::1], int64[::1], int32[::1], scalar, *[scalar[:, ::1]] * 2)

@@ -139,7 +139,7 @@ def prefetch(typing_context: Any, array: Any, offset: Any, count: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         byte_pointer = ir.IntType(8).as_pointer()
         function_type = ir.FunctionType(ir.VoidType(), [byte_pointer] + [_INT32] * 3)
-        function = _get_function(builder.module, function_type, "llvm.prefetch.p0")
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], function_type)
         read, keep, data = (ir.Constant(_INT32, value) for value in (0, 3, 1))
         for position in positions:
             place = builder.add(arguments[1], ir.Constant(arguments[1].type, position))
