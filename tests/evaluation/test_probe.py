@@ -141,6 +141,12 @@ def test_the_discriminant_ranks_as_scikit_learns_does() -> None:
     assert roc_auc_score(known[held], ours) == pytest.approx(roc_auc_score(known[held], logistic), abs=0.01)
 
 
+def test_nodes_are_scored_by_what_others_teach() -> None:
+    # a hundred columns of noise fit four hundred nodes well, and tell nothing about the next
+    graph = with_sensitive(S, test_mask=torch.arange(GRAPH.num_nodes) < 400)
+    assert exact(probe(Embedding(noise(GRAPH.num_nodes, 100)), graph), "a", "embedding") < 0.6
+
+
 def test_several_values_are_taken_each_against_the_rest() -> None:
     codes = torch.arange(GRAPH.num_nodes) % 3
     columns = noise(GRAPH.num_nodes, 2)

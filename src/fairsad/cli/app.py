@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fairsad.cli import datasets, describe, doctor, methods, predict, train
+from fairsad.cli import audit, datasets, describe, doctor, evaluate, methods, predict, train
 
 app = typer.Typer(
     name="fairsad",
@@ -21,7 +21,9 @@ app = typer.Typer(
 app.add_typer(datasets.app, name="datasets")
 app.command("describe")(describe.describe)
 app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
+app.command("audit")(audit.audit)
 app.command("methods")(methods.methods)
 app.command("doctor")(doctor.doctor)
 

@@ -87,7 +87,8 @@ def test_the_name_tells_specialisations_and_vector_operations_apart() -> None:
 @pytest.mark.parametrize(("steps", "threads"), [(0, 1), (9_999, 1), (10_000, 2), (10**9, 2)])
 def test_threads_are_those_of_torch_but_not_more_than_there_is_work(steps: int, threads: int) -> None:
     seen = []
-    usual, usual_of_numba = torch.get_num_threads(), numba.get_num_threads()
+    usual = torch.get_num_threads()
+    numba.set_num_threads(compiled._MOST_THREADS)
     torch.set_num_threads(min(2, compiled._MOST_THREADS))
     try:
         run(lambda: seen.append(numba.get_num_threads()), steps)
@@ -96,7 +97,7 @@ def test_threads_are_those_of_torch_but_not_more_than_there_is_work(steps: int, 
     finally:
         torch.set_num_threads(usual)
     assert seen == [min(threads, compiled._MOST_THREADS), 1]
-    assert numba.get_num_threads() == usual_of_numba
+    assert numba.get_num_threads() == compiled._MOST_THREADS
 
 
 def test_threads_of_python_take_turns() -> None:

@@ -7,6 +7,7 @@ or in the user's cache folder where that is not writable, or in ``NUMBA_CACHE_DI
 Threads: loops run on as many threads as PyTorch uses (``torch.set_num_threads``), so trials in parallel processes share
 the machine as they would without them. On Linux Numba's OpenMP layer and PyTorch end up in the same OpenMP library and
 share its threads; a thread pool of our own would instead wait for the core on which PyTorch's idle thread still spins.
+As with PyTorch itself, other processes have to be spawned: OpenMP does not survive a fork once it has started threads.
 """
 
 from __future__ import annotations
