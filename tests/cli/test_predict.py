@@ -63,6 +63,19 @@ def test_predictions_are_those_of_the_model(tables: Path) -> None:
     np.testing.assert_allclose(pd.read_csv(tables / "p.csv")["probability_yes"], expected, rtol=1e-6)
 
 
+def test_a_card_s_model_is_evaluated_without_naming_the_card_again(
+    tables: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        fairsad("train", tables / "people.toml", "--epochs", 5, "--set", "selection=auc", "--out", tables / "run") == 0
+    )
+    assert fairsad("evaluate", tables / "run", "--json") == 0
+    assert load_graph(tables / "people.toml").fingerprint in capsys.readouterr().out
+    (tables / "people.toml").unlink()
+    assert fairsad("evaluate", tables / "run") == 2
+    assert "cannot be found by this name alone" in capsys.readouterr().err
+
+
 def test_what_the_user_can_put_right(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fairsad("predict", tables, tables / "new.toml", "--out", tables / "p.csv") == 2
     assert "is not the folder of a saved model" in capsys.readouterr().err

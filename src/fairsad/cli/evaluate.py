@@ -116,14 +116,14 @@ def _find_graph(folder: Path, models: dict[Path, Method], given: str | None) -> 
     """The graph to evaluate on, and what to know about it."""
     from fairsad import datasets
     from fairsad.errors import DataError, ProtocolError
-    from fairsad.sources import load_graph
 
     first = next(iter(models.values()))
-    name = str(first.protocol_["graph"])
+    # A model fitted in Python knows its graph by name only; the command line also notes what it was asked for.
+    name = str(first.protocol_.get("source", first.protocol_["graph"]))
     if given is not None:
         graph = _load_graph(given, first)
-    elif name.partition(":")[0] in ("synthetic", *datasets.names()):
-        graph = load_graph(name)
+    elif name.partition(":")[0] in ("synthetic", *datasets.names()) or Path(name).is_file():
+        graph = _load_graph(name, first)
     else:
         raise DataError(
             f"the model in {folder} was trained on {name!r}, which cannot be found by this name alone; expected a "

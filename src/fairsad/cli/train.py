@@ -60,7 +60,7 @@ def train(
     for number in [seed] if seeds is None else range(seeds):
         folder = out if seeds is None else out / f"seed-{number}"
         model = make_method(method, **(chosen | {"seed": number}))
-        results.append(_train_one(model, data, folder, resume, checkpoint_seconds, quiet or as_json))
+        results.append(_train_one(model, data, graph, folder, resume, checkpoint_seconds, quiet or as_json))
     if as_json:
         print_json({"graph": data.name, "method": method, "runs": results})
     else:
@@ -81,7 +81,7 @@ def _parse(method: type[Method], settings: list[str]) -> dict[str, Any]:
 
 
 def _train_one(
-    model: Method, data: FairGraph, folder: Path, resume: bool, checkpoint_seconds: float, quiet: bool
+    model: Method, data: FairGraph, source: str, folder: Path, resume: bool, checkpoint_seconds: float, quiet: bool
 ) -> dict[str, Any]:
     from fairsad.methods.neural import NeuralMethod
 
@@ -96,6 +96,7 @@ def _train_one(
         _write_history(model, folder)
     else:
         model.fit(data)
+    model.protocol_["source"] = source  # so that 'fairsad evaluate' finds the graph again
     model.save(folder)
     evaluation = model.evaluate(data, intervals=False)
     gaps = {

@@ -140,7 +140,7 @@ def _read_csv(path: Path, separator: str, decimal: str, choose: Choose) -> Table
     if likely is not None:
         raise DataError(
             f"{path.name} has one column, {names[0]!r}; its values seem to be separated by {likely!r}. "
-            f'Add separator = "{likely}" to the card.'.replace("\t", "\\t")
+            f'Name it as the separator (in a graph card: separator = "{likely}").'.replace("\t", "\\t")
         )
     chosen = choose(names)
     data = arrow_csv.read_csv(
