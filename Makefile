@@ -22,6 +22,8 @@ install: $(INSTALLED)
 
 demo: $(INSTALLED)
 	$(BIN)/fairsad describe german
+	$(BIN)/fairsad train german --out demo/german
+	$(BIN)/fairsad evaluate demo/german
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
@@ -34,6 +36,7 @@ check: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.interval_coverage
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -100,6 +100,17 @@ def test_threads_are_those_of_torch_but_not_more_than_there_is_work(steps: int, 
     assert numba.get_num_threads() == compiled._MOST_THREADS
 
 
+def test_starting_does_not_change_the_number_of_threads_of_torch() -> None:
+    code = (
+        "import torch; torch.set_num_threads(1);"
+        "from fairsad.kernels.adjacency import Adjacency; from fairsad.kernels.aggregate import aggregate;"
+        "graph = Adjacency.from_edge_index(torch.tensor([[0, 1], [1, 0]]), 2);"
+        "aggregate(graph, torch.ones(2, 1, 1));"
+        "assert torch.get_num_threads() == 1, torch.get_num_threads()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_threads_of_python_take_turns() -> None:
     inside, most = [0], [0]
 

@@ -41,6 +41,19 @@ _running = threading.Lock()
 _MOST_THREADS: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
 
 
+def _start_threads() -> None:
+    """Start Numba's threads now, and give PyTorch its number of threads back.
+
+    Numba sets OpenMP's number when it starts, and where the two share OpenMP that is PyTorch's number as well: a trial
+    that was told to use one thread would go on with all of them.
+    """
+    threads = torch.get_num_threads()
+    numba.get_num_threads()
+    torch.set_num_threads(threads)
+
+
+_start_threads()
+
 _announced: set[str] = set()
 
 
