@@ -69,27 +69,21 @@ def centred_distances(column: Tensor) -> Tensor:
     return distances - distances.mean(dim=0) - distances.mean(dim=1, keepdim=True) + distances.mean()
 
 
-def distance_covariance(first: Tensor, second: Tensor) -> Tensor:
-    """dCov² of two columns, as a mean over all pairs of nodes."""
-    return (centred_distances(first) * centred_distances(second)).mean()
-
-
 def distance_correlation_loss(z: Tensor, ratio: str) -> Tensor:
-    """Eq. (7) with Eq. (11): a pair of channels and a pair of columns at a time."""
+    """Eq. (7) with Eq. (11): a pair of channels and a pair of columns at a time; dCov² is the mean of A · B."""
     _, num_channels, width = z.shape
     total = z.new_zeros(())
     for k in range(num_channels):
         for other in range(k + 1, num_channels):
-            pairs = [(z[:, k, j], z[:, other, j]) for j in range(width)]
+            covariances = []
+            for j in range(width):
+                a, b = centred_distances(z[:, k, j]), centred_distances(z[:, other, j])
+                covariances.append(torch.stack([(a * b).mean(), (a * a).mean(), (b * b).mean()]))
+            cross, first, second = torch.stack(covariances, dim=1)
             if ratio == "per_column":
-                for a, b in pairs:
-                    scale = distance_covariance(a, a) * distance_covariance(b, b)
-                    total = total + distance_covariance(a, b) / torch.sqrt(scale + 1e-9)
+                total = total + (cross / torch.sqrt(first * second + 1e-9)).sum()
             else:
-                cross = torch.stack([distance_covariance(a, b) for a, b in pairs]).sum()
-                first = torch.stack([distance_covariance(a, a) for a, _ in pairs]).sum()
-                second = torch.stack([distance_covariance(b, b) for _, b in pairs]).sum()
-                total = total + cross / torch.sqrt(first * second)
+                total = total + cross.sum() / torch.sqrt(first.sum() * second.sum())
     return total
 
 

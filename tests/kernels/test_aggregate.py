@@ -10,7 +10,7 @@ from fairsad.errors import DataError
 from fairsad.kernels import aggregate as module
 from fairsad.kernels import use_backend
 from fairsad.kernels.adjacency import Adjacency
-from fairsad.kernels.aggregate import Assignment, aggregate, link_weights
+from fairsad.kernels.aggregate import Assignment, aggregate
 from tests.judges import dense_sums, eq_2_weights, eq_3_sums, neighbours, random_links
 
 NODES = 14
@@ -50,11 +50,16 @@ SHAPES = [(4, 4, None), (4, 4, 4), (4, 4, 16), (3, 5, None), (5, 1, 3), (2, 3, 1
 @pytest.mark.parametrize("hidden", [None, 3])
 def test_eq_2_link_weights_by_plain_loops(backend: str, hidden: int | None) -> None:
     _, assignment = inputs(4, 1, hidden)
-    weights = link_weights(ADJACENCY, assignment)
-    around = neighbours(LINKS, NODES)
-    by_hand = [eq_2_weights(assignment, u, v) for u in range(NODES) for v in around[u]]
-    torch.testing.assert_close(weights, torch.tensor(by_hand, dtype=torch.float64))
-    torch.testing.assert_close(weights.sum(1), torch.ones(len(by_hand), dtype=torch.float64))
+    # Each node sends its own unit vector, so what arrives from v at u is the weight of that link.
+    messages = torch.eye(NODES, dtype=torch.float64).unsqueeze(1).expand(-1, 4, -1)
+    arrived = aggregate(ADJACENCY, messages, assignment)
+    by_hand = torch.zeros_like(arrived)
+    for u, around in enumerate(neighbours(LINKS, NODES)):
+        for v in around:
+            by_hand[u, :, v] = torch.tensor(eq_2_weights(assignment, u, v))
+    torch.testing.assert_close(arrived, by_hand)
+    degrees = ADJACENCY.row_pointer.diff().double()
+    torch.testing.assert_close(arrived.sum((1, 2)), degrees)  # weights of a link add up to 1
 
 
 @pytest.mark.parametrize(("num_channels", "width", "hidden"), SHAPES)
@@ -155,8 +160,7 @@ def test_no_links_leave_each_node_with_itself(backend: str, hidden: int | None) 
     adjacency = Adjacency.from_edge_index(torch.zeros(2, 0, dtype=torch.int64), NODES)
     messages, assignment = inputs(4, 4, hidden)
     result = aggregate(adjacency, messages, assignment)
-    alone = link_weights(adjacency, assignment).unsqueeze(2) * messages
-    torch.testing.assert_close(result, alone)
+    torch.testing.assert_close(result, eq_3_sums(torch.zeros(2, 0, dtype=torch.int64), messages, assignment))
 
 
 @pytest.mark.parametrize("hidden", [None, 4])

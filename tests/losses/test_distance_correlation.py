@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import dcor
 import numpy as np
 import pytest
 import torch
@@ -51,7 +50,11 @@ def test_eq_11_12_distance_covariance_as_the_authors_code_sums_it(backend: str) 
     assert distance_correlation_loss(channels, ratio="per_column").item() == pytest.approx(by_hand, rel=1e-12)
 
 
+@pytest.mark.xdist_group("dcor")
 def test_single_columns_agree_with_dcor(backend: str) -> None:
+    # Compiles when it is imported, into one cache: two processes that do so at the same time can crash.
+    import dcor
+
     channels = torch.randn(200, 3, 1, dtype=torch.float64)
     channels[:, 1] += channels[:, 0].square()
     channels[:, 2] = channels[:, 2].round()

@@ -72,13 +72,6 @@ def aggregate(adjacency: Adjacency, messages: Tensor, assignment: Assignment | N
     return total.view_as(messages)  # type: ignore[no-any-return]
 
 
-def link_weights(adjacency: Adjacency, assignment: Assignment) -> Tensor:
-    """Weights [entries, K] of every entry of ``adjacency``, in its order: to look at, not used in training."""
-    pair = torch.cat([assignment.target, assignment.source], dim=1)
-    blocks = _blocks(adjacency, pair.size(1))
-    return torch.cat([_weights(pair, assignment.head, block.row, block.column)[0] for block in blocks])
-
-
 class _Sum(torch.autograd.Function):
     """Equal weights: a plain sum, whose gradient is the same sum again, the pattern being symmetric."""
 
