@@ -103,7 +103,8 @@ def test_codes_in_another_list_of_values() -> None:
         ("a,a\n1,2\n", "has two columns named 'a'; rename one"),
         (
             "a;b\n1;2\n",
-            r"""has one column, 'a;b'; .* separated by ';'. Name it as the separator .in a graph card: separator = ";"..""",
+            r"has one column, 'a;b'; .* separated by ';'. "
+            r'Name it as the separator .in a graph card: separator = ";"..',
         ),
         ("a\tb\n1\t2\n", r"""separated by '\\t'. Name it as the separator .in a graph card: separator = "\\t".."""),
         ("a,b\n1,2\n3,4,5\n", r"people\.csv cannot be read: .*Row #3: Expected 2 columns, got 3"),

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import Optimizer
 
 from fairsad.errors import DataError
 from fairsad.graph import FairGraph
@@ -17,7 +17,7 @@ from fairsad.losses.classification import classification_loss
 from fairsad.losses.covariance import covariance_loss
 from fairsad.losses.distance_correlation import distance_correlation_loss
 from fairsad.methods.base import GraphFacts, MethodCard
-from fairsad.methods.neural import NeuralMethod
+from fairsad.methods.neural import NeuralMethod, adam
 from fairsad.methods.parameters import Search, parameter
 from fairsad.nn.discriminator import ChannelDiscriminator
 from fairsad.nn.encoder import DisentangledEncoder
@@ -222,15 +222,7 @@ class FairSADTraining:
         self.independence = method.use_independence and method.num_channels > 1
         self.discriminator = ChannelDiscriminator(method.num_channels, model.encoder.channel_dim).to(device)
         self.modules: Mapping[str, nn.Module] = {"model": model, "discriminator": self.discriminator}
-        self.optimisers: Mapping[str, Optimizer] = {
-            name: Adam(
-                module.parameters(),
-                lr=method.learning_rate,
-                weight_decay=method.weight_decay,
-                fused=device.type in ("cpu", "cuda"),  # one call for all weights; the plain form elsewhere
-            )
-            for name, module in self.modules.items()
-        }
+        self.optimisers: Mapping[str, Optimizer] = {name: adam(module, method) for name, module in self.modules.items()}
 
         train_nodes = graph.mask("train").nonzero().squeeze(1)
         self.labels = graph.y[train_nodes]

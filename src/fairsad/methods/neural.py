@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.optim import Adam
 
 from fairsad.graph import FairGraph
 from fairsad.methods.base import GraphFacts, Method
@@ -153,3 +154,10 @@ class NeuralMethod(Method):
             model = self._build(self.facts_)
         model.load_state_dict(weights)
         self.model_ = model.to(resolve_device(self.device)).eval()
+
+
+def adam(module: nn.Module, method: NeuralMethod) -> Adam:
+    """Adam on the weights of a module, with the learning rate and weight decay of the method."""
+    weights = list(module.parameters())
+    fused = weights[0].device.type in ("cpu", "cuda")  # one call for all weights; the plain form elsewhere
+    return Adam(weights, lr=method.learning_rate, weight_decay=method.weight_decay, fused=fused)

@@ -21,6 +21,7 @@ ENTRY_POINTS = "fairsad.methods"
 _BUILT_IN = {
     "fairsad": "fairsad.methods.fairsad:FairSAD",
     "fairsad-code": "fairsad.methods.fairsad:FairSAD.reference_code",
+    "gcn": "fairsad.methods.gcn:GCN",
 }
 
 
