@@ -7,7 +7,7 @@ import torch
 
 from fairsad.graph import canonical_edges
 from fairsad.kernels.adjacency import Adjacency
-from fairsad.nn.conv import DisentangledConv
+from fairsad.nn.conv import DisentangledConv, unit_norm
 
 EDGES = canonical_edges(torch.tensor([[0, 0, 1], [1, 2, 2]]), 5)  # node 3 and 4 are alone
 ADJACENCY = Adjacency.from_edge_index(EDGES, 5)
@@ -39,6 +39,21 @@ def test_a_channel_of_zeros_stays_finite() -> None:
     assert not out.any()
     assert messages.grad is not None
     assert messages.grad.isfinite().all()
+
+
+def test_unit_norm_and_its_gradient_are_those_of_pytorch() -> None:
+    channels = torch.randn(6, 3, 4, dtype=torch.float64)
+    channels[1, 2] = 0
+    channels[2, 0] *= 1e-14  # shorter than the least norm
+    direction = torch.randn(6, 3, 4, dtype=torch.float64)
+    results = []
+    for normalise in (unit_norm, lambda c: torch.nn.functional.normalize(c, dim=2, eps=1e-12)):
+        leaf = channels.clone().requires_grad_()
+        unit = normalise(leaf)
+        results.append((unit, *torch.autograd.grad((unit * direction).sum(), leaf)))
+    for mine, judged in zip(*results, strict=True):
+        torch.testing.assert_close(mine, judged, rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(unit_norm, torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True))
 
 
 @pytest.mark.parametrize(("init", "spread"), [("normal", 1.0), ("xavier", math.sqrt(2 / (64 + 64)))])

@@ -143,7 +143,7 @@ class Adjacency:
         frontier = nodes
         for hop in range(1, far):
             for some in torch.split(frontier, _ROWS_AT_A_TIME):
-                reached = self.column[self._entries(some)[0]].long()
+                reached = self.column[self.entries(some)[0]].long()
                 distance[reached[distance[reached] == far]] = hop
             frontier = (distance == hop).nonzero().squeeze(1)
         kept = (distance < far).nonzero().squeeze(1)
@@ -151,7 +151,7 @@ class Adjacency:
         place[kept] = torch.arange(kept.numel(), device=self.device)
         columns, lengths = [], []
         for some in torch.split(kept, _ROWS_AT_A_TIME):
-            entries, rows = self._entries(some)
+            entries, rows = self.entries(some)
             neighbours = self.column[entries].long()
             needed = torch.minimum(distance[rows], distance[neighbours]) < num_hops
             needed |= rows == neighbours
@@ -161,7 +161,7 @@ class Adjacency:
         row_pointer = torch.cat([kept.new_zeros(1), *lengths]).cumsum(0)
         return kept, Adjacency(row_pointer, torch.cat(columns)), place[nodes]
 
-    def _entries(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def entries(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Positions of all entries of some rows, and the row of each."""
         starts = self.row_pointer[rows]
         lengths = self.row_pointer[rows + 1] - starts

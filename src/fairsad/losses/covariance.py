@@ -8,7 +8,7 @@ from torch import Tensor
 from fairsad.errors import DataError
 
 
-def covariance_loss(columns: Tensor, sensitive: Tensor) -> Tensor:
+def covariance_loss(columns: Tensor, centred: Tensor) -> Tensor:
     r"""Decorrelation loss L_m of FairSAD, Eq. (6).
 
     .. math::
@@ -25,7 +25,7 @@ def covariance_loss(columns: Tensor, sensitive: Tensor) -> Tensor:
 
     Args:
         columns: Masked representation [t, d] of the nodes the expectation is over.
-        sensitive: int64 [t, attributes], -1 where unknown.
+        centred: ``centred_indicators`` of these nodes [groups, t]: with s centred, c need not be.
 
     Returns:
         A number of the type of ``columns``.
@@ -33,19 +33,36 @@ def covariance_loss(columns: Tensor, sensitive: Tensor) -> Tensor:
     Raises:
         DataError: Shapes that do not belong together.
     """
-    if columns.dim() != 2 or sensitive.dim() != 2 or len(columns) != len(sensitive):
+    if columns.dim() != 2 or centred.dim() != 2 or len(columns) != centred.size(1):
         raise DataError(
-            f"columns have shape {tuple(columns.shape)} and sensitive values {tuple(sensitive.shape)}; expected [t, d] "
-            "and [t, attributes] for the same t nodes."
+            f"columns have shape {tuple(columns.shape)} and centred indicators {tuple(centred.shape)}; expected [t, d] "
+            "and [groups, t] for the same t nodes."
         )
-    total = columns.new_zeros(())
+    return (centred @ columns).abs().sum()
+
+
+def centred_indicators(sensitive: Tensor, dtype: torch.dtype) -> Tensor:
+    """What L_m needs of the sensitive values, a constant of the training nodes.
+
+    Args:
+        sensitive: int64 [t, attributes], -1 where unknown.
+        dtype: Of the columns.
+
+    Returns:
+        [groups, t], for each group of each attribute its indicator, centred among the t' nodes whose value is known and
+        divided by 2 t'; 0 where it is unknown.
+
+    Raises:
+        DataError: Not a table of attributes.
+    """
+    if sensitive.dim() != 2:
+        raise DataError(f"sensitive values have shape {tuple(sensitive.shape)}; expected [t, attributes].")
+    centred = []
     for values in sensitive.unbind(1):
         known = values >= 0
         count = known.sum().clamp(min=1)
         num_groups = int(values.max()) + 1 if values.numel() else 0
-        groups = torch.arange(num_groups, device=values.device)
-        indicators = (values.unsqueeze(1) == groups).to(columns.dtype)
-        # Cov(s, c) = E[(s - E s) c]: with s centred among the known, c need not be.
-        centred = (indicators - indicators.sum(0) / count) * known.unsqueeze(1)
-        total = total + (centred.t() @ columns / count).abs().sum() / 2
-    return total
+        groups = torch.arange(num_groups, device=values.device).unsqueeze(1)
+        indicators = (values == groups).to(dtype)
+        centred.append((indicators - indicators.sum(1, keepdim=True) / count) * known / (2 * count))
+    return torch.cat([sensitive.new_zeros((0, len(sensitive)), dtype=dtype), *centred])

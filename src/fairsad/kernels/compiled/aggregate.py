@@ -53,8 +53,9 @@ from fairsad.kernels.compiled.simd import (
 # processor by itself does not look ahead for far enough. On a graph larger than the cache that is a factor of three.
 _AHEAD = 64
 
-# Products of two exponentials below this lose the precision of their largest term; see ``linear_loops``.
-_TINY = {"float32": 1e-24, "float64": 1e-280}
+# Where the products of two exponentials add up to less than this, those that were taken for nothing may have counted;
+# see ``linear_loops``.
+_TINY = {"float32": 1e-10, "float64": 1e-130}
 
 
 class Loops(NamedTuple):
@@ -90,8 +91,8 @@ def linear_loops(num_channels: int, channel_dim: int, dtype: str) -> Loops:
     The softmax of a sum needs no exponential per entry: with node tables :math:`e^{P - \max P}` and
     :math:`e^{Q - \max Q}` it is their product, divided by its sum over channels. Raw features can make logits in the
     thousands; then target and source may want different channels so badly that all products vanish. A sum below
-    ``_TINY`` shows it, and that entry is computed from the logits themselves. Above it, every product that matters
-    is far from subnormal, so the result is exact to rounding.
+    ``_TINY`` shows it, and that entry is computed from the logits themselves. Above it, the exponentials that are 0 for
+    being below ``simd.NOTHING`` are less than a rounding error of the sum, so the result is exact to rounding.
     """
     k, q = num_channels, channel_dim
     width, both = k * q, 2 * k
