@@ -39,6 +39,17 @@ def test_an_unknown_name_is_told_what_there_is(source: str) -> None:
         load_graph(source)
 
 
+def test_a_misspelt_name_and_a_table_are_told_what_was_probably_meant(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Did you mean 'german'\?"):
+        load_graph("germn")
+    with pytest.raises(DataError, match=r"Did you mean 'synthetic'\?"):
+        load_graph("syntetic:nodes=100")
+    table = tmp_path / "people.csv"
+    table.touch()
+    with pytest.raises(DataError, match=r"people\.csv is no graph by itself; .* A table needs a graph card"):
+        load_graph(table)
+
+
 @pytest.mark.parametrize("source", ["german:seed=3", "german:split_seed=x", "german:3"])
 def test_settings_that_a_benchmark_does_not_have(source: str) -> None:
     with pytest.raises(DataError, match="not understood after the colon; expected split_seed=N"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +50,15 @@ def load_graph(source: str | Path, **options: Any) -> FairGraph:
 
     if name in datasets.names():
         return datasets.load(name, **_split_seed(text, settings), **options)
-    raise DataError(
-        f"no graph is known as {text!r}; expected a benchmark ({', '.join(datasets.names())}), "
-        "synthetic:nodes=N, the path of a graph card (.toml) or of a saved graph (.safetensors). "
-        "'fairsad datasets' lists the benchmarks."
+    expected = (
+        f"expected a benchmark ({', '.join(datasets.names())}), synthetic:nodes=N, the path of a graph card (.toml) or "
+        "of a saved graph (.safetensors)."
     )
+    if Path(text).is_file():
+        raise DataError(f"{text} is no graph by itself; {expected} A table needs a graph card that names it.")
+    near = difflib.get_close_matches(name, [*datasets.names(), "synthetic"], n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else "'fairsad datasets' lists the benchmarks."
+    raise DataError(f"no graph is known as {text!r}; {expected} {hint}")
 
 
 def _split_seed(source: str, settings: str) -> dict[str, Any]:

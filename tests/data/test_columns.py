@@ -104,9 +104,9 @@ def test_codes_in_another_list_of_values() -> None:
         (
             "a;b\n1;2\n",
             r"has one column, 'a;b'; .* separated by ';'. "
-            r'Name it as the separator .in a graph card: separator = ";"..',
+            r'Name it as the separator .in a graph card: separator = ";", for an audit: --separator ";"..',
         ),
-        ("a\tb\n1\t2\n", r"""separated by '\\t'. Name it as the separator .in a graph card: separator = "\\t".."""),
+        ("a\tb\n1\t2\n", r"""separated by '\\t'. Name it as the separator .in a graph card: separator = "\\t", for"""),
         ("a,b\n1,2\n3,4,5\n", r"people\.csv cannot be read: .*Row #3: Expected 2 columns, got 3"),
         ("a,b\n1,2\n3\n", r"people\.csv cannot be read: .*Row #3: Expected 2 columns, got 1"),
         (b"a,b\n1,\xff\n", r"people\.csv cannot be read: .*(UTF8|utf-8)"),

@@ -276,6 +276,14 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_again(server: Server) -> No
     assert len(server.asked) == 3
 
 
+def test_between_rounds_it_waits_longer_each_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(download, "BACKOFF_SECONDS", 1.0)
+    monkeypatch.setattr(download.time, "sleep", waited.append)
+    fetch(remote(server.url("/file", status(503), status(503), status(503), whole)))
+    assert waited == [1.0, 2.0, 4.0]
+
+
 def test_content_without_a_length_is_fine(server: Server) -> None:
     assert fetch(remote(server.url("/file", without_length(CONTENT)))).read_bytes() == CONTENT
 

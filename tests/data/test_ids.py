@@ -37,8 +37,8 @@ def test_ids_of_a_pandas_category() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (["a", None, " "], r"people\.csv: column 'id' has no id in row 3, one of 2 such rows"),
-        ([1.0, None], "column 'id' has no id in row 3, one of 1 such rows"),
+        (["a", None, " "], r"people\.csv: column 'id' has no id in row 3 and 1 more row\."),
+        ([1.0, None], r"column 'id' has no id in row 3\."),
         ([1.5, 2.0], "column 'id' holds double values; expected whole numbers or text"),
         ([[1], [2]], "column 'id' holds list.* values; expected whole numbers or text"),
     ],
@@ -53,6 +53,9 @@ def test_repeated_ids_are_named_with_their_rows() -> None:
     message = r"people\.csv: column 'id' has 3 repeated ids, first 'a' in row 2 and row 4"
     with pytest.raises(DataError, match=message):
         check_unique(read_ids(people, "id"), people, "id")
+    one = table("a", "b", "b")
+    with pytest.raises(DataError, match="column 'id' has a repeated id, 'b' in row 3 and row 4"):
+        check_unique(read_ids(one, "id"), one, "id")
     check_unique(read_ids(table("a", "b"), "id"), table("a", "b"), "id")
 
 
@@ -66,7 +69,7 @@ def test_numbers_and_text_meet_as_text() -> None:
     assert number_nodes(read_ids(edges, "id"), edges, "id", pa.array(["12", "7", "x"]), "people.csv").tolist() == [1, 0]
     # 007 is not 7
     odd = table("007", "12")
-    with pytest.raises(DataError, match="names 1 ids that people.csv does not have, first '007' in row 2"):
+    with pytest.raises(DataError, match="names an id that people.csv does not have, '007' in row 2"):
         number_nodes(read_ids(odd, "id"), odd, "id", pa.array([12, 7]), "people.csv")
 
 

@@ -67,6 +67,17 @@ def test_close_rows_far_from_each_other_s_cluster_are_told_apart(seed: int) -> N
     assert pairs(similarity_edges(features, 0.8)) == brute_force(features, 0.8)
 
 
+def test_a_nearest_neighbour_closer_than_the_rounding_error_costs_no_link() -> None:
+    # Squares near 1e8 err by 1e-8, the squared distance of the nearest, whose root decides where the last link is.
+    chance, threshold, nearest = np.random.default_rng(0), 0.8, 1e-4
+    last = (1 + nearest) / threshold - 1
+    start = chance.choice([-1e4, 1e4], 60)[:, None] + 10 * np.arange(60)[:, None]
+    features = np.concatenate([start, start + nearest, start - (last - 1e-5)])
+    expected = brute_force(features, threshold)
+    assert {(i, i + 120) for i in range(60)} <= expected
+    assert pairs(similarity_edges(features, threshold)) == expected
+
+
 def test_a_tie_at_the_threshold_is_not_a_link() -> None:
     # Nearest at 0: similarity 1. At distance 1 it is 1/2, exactly the threshold, and "greater" is asked for.
     features = [[0.0], [0.0], [1.0]]

@@ -59,6 +59,12 @@ class Table:
         """What a message calls a row."""
         return f"row {int(index) + self.first_row}"
 
+    def rows(self, marked: BoolArray) -> str:
+        """What a message calls the rows marked: the first of them, and how many more there are."""
+        others = int(marked.sum()) - 1
+        more = f" and {others} more row{'s' * (others > 1)}" if others else ""
+        return self.row(np.argmax(marked)) + more
+
     def require(self, columns: Sequence[str], purpose: str) -> None:
         """Refuse a table without the columns named.
 
@@ -97,8 +103,10 @@ def read_table(path: Path, *, separator: str = ",", decimal: str = ".", choose: 
         choose: Is given all column names and says which columns to read.
 
     Raises:
-        DataError: The file is missing, of another kind, empty or malformed.
+        DataError: The file is missing, of another kind, empty or malformed, or the separator is no character.
     """
+    if len(separator) != 1:
+        raise DataError(f"separator = {separator!r}; expected one character, such as ';' or a tab.")
     if not path.is_file():
         raise DataError(f"no table at {path}; file names in a card are relative to the card. Check the path.")
     try:
@@ -138,9 +146,10 @@ def _read_csv(path: Path, separator: str, decimal: str, choose: Choose) -> Table
         raise DataError(f"{path.name} has two columns named {repeated!r}; rename one of them.")
     likely = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
     if likely is not None:
+        mark = likely.replace("\t", "\\t")
         raise DataError(
-            f"{path.name} has one column, {names[0]!r}; its values seem to be separated by {likely!r}. "
-            f'Name it as the separator (in a graph card: separator = "{likely}").'.replace("\t", "\\t")
+            f"{path.name} has one column, {names[0]!r}; its values seem to be separated by '{mark}'. "
+            f'Name it as the separator (in a graph card: separator = "{mark}", for an audit: --separator "{mark}").'
         )
     chosen = choose(names)
     data = arrow_csv.read_csv(
@@ -218,7 +227,11 @@ class Column:
 
     def first(self, rows: BoolArray) -> str:
         """What a message calls the first of the rows marked."""
-        return self.table.row(int(np.argmax(rows)))
+        return self.table.row(np.argmax(rows))
+
+    def rows(self, marked: BoolArray) -> str:
+        """What a message calls the rows marked: the first of them, and how many more there are."""
+        return self.table.rows(marked)
 
 
 def _understand(table: Table, name: str) -> Column:

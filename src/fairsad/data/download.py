@@ -7,6 +7,11 @@ Where a file is looked for, in this order:
 
 A file that is in neither is downloaded into the first of them that can be written to, unless ``FAIRSAD_OFFLINE`` is
 set. ``FAIRSAD_MIRROR`` names a server to ask before the published addresses, with the folder's layout.
+
+Why not pooch, which many packages use for this: it starts a broken download again from the first byte (1.9.0, tried
+on a server that breaks off; it never asks for a range), knows one address per file, and checks hashes of the content
+alone, where a git blob id, all that is known of Pokec for certain, is a hash of a header and the content. With all
+three added from outside, nothing of it would be left in use.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 ENCODING_FORMAT = 1
 MAX_CATEGORIES = 200
 MAX_NUMBERED_GROUPS = 20
+MAX_CLASSES = 50  # as an audit
 FEW_ROWS = 20  # in so few, every row may well have a word of its own
 
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)+", re.ASCII)
@@ -293,8 +294,8 @@ def _refuse_misprints(column: Column) -> None:
     if 0 < words.sum() < numeric[codes].sum() and not any(value[:1] == "0" and len(value) > 1 for value in values):
         word = values[codes[int(np.argmax(words))]]
         raise DataError(
-            f"{column} holds numbers, but {word!r} in {column.first(words)}, one of {int(words.sum())} values that are "
-            "none. Correct them, leave them empty, or list the column under categorical."
+            f"{column} holds numbers, but {word!r} in {column.first(words)} is none (words in all: "
+            f"{int(words.sum())}). Correct them, leave them empty, or list the column under categorical."
         )
 
 
@@ -332,10 +333,10 @@ def fit_label(column: Column, positive: str | None) -> tuple[str, ...]:
     """
     _, values = column.words
     _refuse_one_value(column, values, "label")
-    if len(values) > MAX_CATEGORIES:
+    if len(values) > MAX_CLASSES:
         raise DataError(
-            f"{column} has {len(values)} different values, named as label; expected classes, at most {MAX_CATEGORIES}. "
-            "Cut it into classes first."
+            f"{column} has {len(values)} different values, named as label; expected classes, at most {MAX_CLASSES}. "
+            "Cut it into classes first, such as below and above a limit."
         )
     if positive is None:
         return values
@@ -362,12 +363,12 @@ def codes_or_unknown(column: Column, values: Sequence[str], what: str) -> IntArr
     if unseen.any():
         word = column.words[1][column.words[0][int(np.argmax(unseen))]]
         logger.warning(
-            "%s: %d rows have a %s that the training data did not, first %r in %s; treated as unknown.",
+            "%s: %r in %s is a %s that the training data did not have (rows of this kind: %d); treated as unknown.",
             column,
-            int(unseen.sum()),
-            what,
             word,
             column.first(unseen),
+            what,
+            int(unseen.sum()),
         )
     return np.where(unseen, UNKNOWN, codes)
 
@@ -394,8 +395,7 @@ def _finite_numbers(column: Column, missing: Missing) -> FloatArray:
     infinite = np.isinf(numbers)
     if infinite.any():
         raise DataError(
-            f"{column} is infinite in {column.first(infinite)}, one of {int(infinite.sum())} such rows; "
-            "expected finite numbers. Correct or empty them."
+            f"{column} is infinite in {column.rows(infinite)}; expected finite numbers. Correct or empty them."
         )
     if missing == "error":
         _refuse_missing(column, column.missing)
@@ -405,8 +405,8 @@ def _finite_numbers(column: Column, missing: Missing) -> FloatArray:
 def _refuse_missing(column: Column, missing: BoolArray) -> None:
     if missing.any():
         raise DataError(
-            f"{column} has no value in {column.first(missing)}, one of {int(missing.sum())} such rows. "
-            f'Fill them, drop the column with drop = [{column.name!r}], or set missing = "mean".'
+            f"{column} has no value in {column.rows(missing)}. Fill in what is missing, drop the column with "
+            f'drop = [{column.name!r}], or set missing = "mean".'
         )
 
 

@@ -30,8 +30,7 @@ def read_ids(table: Table, name: str) -> Any:
         empty = empty | np.asarray(pc.fill_null(pc.equal(array, ""), True).to_numpy(zero_copy_only=False))
     if empty.any():
         raise DataError(
-            f"{table.source}: column {name!r} has no id in {table.row(np.argmax(empty))}, "
-            f"one of {int(empty.sum())} such rows. Give every row an id, or remove it."
+            f"{table.source}: column {name!r} has no id in {table.rows(empty)}. Give every row an id, or remove it."
         )
     if pa.types.is_string(array.type):
         whole = pc.all(pc.match_substring_regex(array, _WHOLE)).as_py()
@@ -54,10 +53,10 @@ def check_unique(ids: Any, table: Table, name: str) -> None:
     repeats = np.flatnonzero(first_use != np.arange(len(first_use)))
     if repeats.size:
         again = int(repeats[0])
+        what = f"{repeats.size} repeated ids, first" if repeats.size > 1 else "a repeated id,"
         raise DataError(
-            f"{table.source}: column {name!r} has {repeats.size} repeated ids, first {ids[again].as_py()!r} in "
-            f"{table.row(first_use[again])} and {table.row(again)}. Every node needs an id of its own; "
-            "remove the repeated rows."
+            f"{table.source}: column {name!r} has {what} {ids[again].as_py()!r} in {table.row(first_use[again])} and "
+            f"{table.row(again)}. Every node needs an id of its own; remove the repeated rows."
         )
 
 
@@ -72,9 +71,10 @@ def number_nodes(ids: Any, table: Table, name: str, node_ids: Any, node_source: 
     positions = pc.index_in(ids, value_set=node_ids)
     unknown = np.asarray(positions.is_null().to_numpy(zero_copy_only=False))
     if unknown.any():
-        index = int(np.argmax(unknown))
+        first, number = int(np.argmax(unknown)), int(unknown.sum())
+        what, which = (f"{number} ids", "first ") if number > 1 else ("an id", "")
         raise DataError(
-            f"{table.source}: column {name!r} names {int(unknown.sum())} ids that {node_source} does not have, "
-            f"first {ids[index].as_py()!r} in {table.row(index)}. Add these nodes or remove their edges."
+            f"{table.source}: column {name!r} names {what} that {node_source} does not have, "
+            f"{which}{ids[first].as_py()!r} in {table.row(first)}. Add these nodes or remove their edges."
         )
     return np.asarray(positions.to_numpy(), dtype=np.int64)

@@ -290,8 +290,8 @@ def _split_by_column(nodes: Table, name: str, y: IntArray, *, fitting: bool) -> 
     unlabelled = (part >= 0) & (y == UNKNOWN)
     if unlabelled.any():
         raise DataError(
-            f"{column} puts {column.first(unlabelled)} into a part of the split, one of {int(unlabelled.sum())} "
-            "such rows without a label. Leave the column empty there."
+            f"{column} puts {column.rows(unlabelled)} into a part of the split, without a label. "
+            "Leave the column empty there."
         )
     masks = [part == index for index in range(len(SPLITS))]
     if fitting:

@@ -227,7 +227,8 @@ fairsad datasets verify              check every file that is here, and the size
 - **Checked.** A file is used only if its hash is the published one, at every use; a download appears under its name \
 only when it is complete and right. Pokec is checked by git blob id, and the SHA-256 found at first use is recorded \
 and asked for from there on.
-- **Broken connections** are taken up where they stopped. Each file has several addresses, asked in turn. \
+- **Broken connections** are taken up where they stopped, also by a later call (which is why the downloads are not \
+made with pooch: it starts again from the first byte). Each file has several addresses, asked in turn. \
 `FAIRSAD_MIRROR=https://server/folder` names one to ask first, for a server of your own with the layout below.
 - **A folder of your own.** `FAIRSAD_DATA` names a folder with the layout `bail/bail.csv`, `credit/credit.csv`, \
 `nba/nba.csv`, `pokec/region_job.csv`, and so on. It may be read-only. Files are looked for there, then in `data` in \
