@@ -41,6 +41,10 @@ class MethodCard:
         groups: Whether more than two groups, or several attributes, can be mitigated at once.
         classes: Whether more than two classes can be predicted.
         unknown_sensitive: Whether nodes may have unknown sensitive values.
+        sensitive_nodes: Whose sensitive value is read in training, besides the validation nodes' for selection and
+            besides a sensitive column among the features: nobody's, the training nodes', those neither in validation
+            nor in test, or everybody's.
+        sensitive_to_predict: Whether a prediction reads the node's sensitive value, a feature column apart.
     """
 
     name: str
@@ -51,6 +55,8 @@ class MethodCard:
     groups: Literal["two", "any"] = "two"
     classes: Literal["two", "any"] = "two"
     unknown_sensitive: bool = False
+    sensitive_nodes: Literal["none", "train", "not held out", "all"] = "train"
+    sensitive_to_predict: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,8 @@ class Method(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyp
     """
 
     card: ClassVar[MethodCard]
+    # Settings under which the method is a plain GCN (with the same epochs, learning rate, ...), where there are such.
+    off: ClassVar[Mapping[str, Any] | None] = None
 
     # -- to be written by a method --------------------------------------------------------------------------
 
@@ -263,7 +271,8 @@ class Method(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyp
             raise DataError(
                 f"the model in {source} has format {content.get('format')!r}; expected {FORMAT!r}. Train it again."
             )
-        found = method_class(content["method"])
+        own = getattr(cls, "card", None)  # a class can read its own models before it is registered
+        found = cls if own is not None and own.name == content["method"] else method_class(content["method"])
         if not issubclass(found, cls):
             raise DataError(f"{source} holds a {found.__name__}; expected a {cls.__name__}. Use {found.__name__}.load.")
         model = found(**content["parameters"])
@@ -285,6 +294,25 @@ class Method(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyp
             "versions": {name: version(name) for name in ("fairsad", "torch", "torch_geometric", "numpy", "numba")},
             **learned,
         }
+
+
+class Preparation(ABC):
+    """What a method can do besides predicting: make a graph that another method trains on.
+
+    ``fairsad train GRAPH --method gcn --prepare edits`` trains a GCN on what EDITS makes of the graph.
+    """
+
+    @abstractmethod
+    def prepare(self, graph: FairGraph, *, progress: bool | None = None) -> FairGraph:
+        """The graph that is made of this one: the same nodes, labels, sensitive values and split.
+
+        Uses the hyper-parameters and the seed of the method, reads no label outside ``train_mask``, and leaves the
+        given graph as it is. The result is a whole graph of its own: it can be saved and trained on by any method.
+
+        Args:
+            graph: What to start from.
+            progress: Show a bar; by default on a terminal only.
+        """
 
 
 def _decide(scores: Tensor) -> npt.NDArray[np.int64]:

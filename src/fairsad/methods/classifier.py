@@ -52,12 +52,16 @@ class ClassifierTraining:
         self.modules: Mapping[str, nn.Module] = {"model": model}
         self.optimisers: Mapping[str, Optimizer] = {"model": adam(model, method)}
 
+    def loss(self, scores: Tensor) -> Tensor:
+        """The loss on the scores of the training nodes, in order of node number."""
+        return classification_loss(scores, self.labels)
+
     def train_epoch(self) -> dict[str, Tensor]:
         """One step on the classification loss."""
         self.model.train()
         (optimiser,) = self.optimisers.values()
         optimiser.zero_grad(set_to_none=True)
-        loss = classification_loss(self.model(self.train_view)[1], self.labels)
+        loss = self.loss(self.model(self.train_view)[1])
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         return {"classification": loss}

@@ -14,7 +14,7 @@ from fairsad.errors import DataError
 from fairsad.graph import FairGraph
 from fairsad.losses.channels import channel_loss
 from fairsad.losses.classification import classification_loss
-from fairsad.losses.covariance import covariance_loss
+from fairsad.losses.covariance import centred_indicators, covariance_loss
 from fairsad.losses.distance_correlation import distance_correlation_loss
 from fairsad.methods.base import GraphFacts, MethodCard
 from fairsad.methods.neural import NeuralMethod, adam
@@ -226,7 +226,7 @@ class FairSADTraining:
 
         train_nodes = graph.mask("train").nonzero().squeeze(1)
         self.labels = graph.y[train_nodes]
-        self.sensitive = graph.sensitive[train_nodes]
+        self.groups = centred_indicators(graph.sensitive[train_nodes], graph.x.dtype)
         reads_all = self.independence and "all" in (method.channel_loss_nodes, method.distance_nodes)
         if reads_all:
             self.x, self.adjacency, self.train_rows = graph.x, graph.adjacency(), train_nodes
@@ -256,7 +256,7 @@ class FairSADTraining:
             )
             loss = loss + method.alpha * (parts["distance"] + parts["channel"])
         if method.use_mask:
-            parts["covariance"] = covariance_loss(trained, self.sensitive)
+            parts["covariance"] = covariance_loss(trained, self.groups)
             loss = loss + method.beta * parts["covariance"]
         loss.backward()  # type: ignore[no-untyped-call]
         if self.independence and method.discriminator_gradient == "separate" and method.alpha > 0:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -44,7 +45,9 @@ class GCN(ClassifierMethod):
         groups="any",
         classes="any",
         unknown_sensitive=True,
+        sensitive_nodes="none",
     )
+    off: ClassVar[Mapping[str, Any] | None] = {}
 
     evaluate_every: int = parameter(1, "Validate after every so many epochs.", low=1)
     selection: str = parameter("-loss", "Which evaluation is kept: 'last', or a signed sum of metrics.")

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,9 @@ class NeuralMethod(Method):
     After ``fit``: the module ``model_``, one row per epoch in ``history_``, ``best_epoch_``, ``facts_``, ``protocol_``.
     """
 
+    # What the method measures on the validation nodes besides the usual metrics, for its own selection rule.
+    own_metrics: ClassVar[tuple[str, ...]] = ()
+
     epochs: int = parameter(1000, "Epochs to train.", low=1)
     learning_rate: float = parameter(1e-3, "Learning rate of Adam.", low=0.0, search=Search(1e-4, 1e-2, log=True))
     weight_decay: float = parameter(1e-5, "Weight decay of Adam.", low=0.0)
@@ -60,6 +63,11 @@ class NeuralMethod(Method):
 
     # -- the same for all -----------------------------------------------------------------------------------
 
+    @property
+    def _first_epochs(self) -> int:
+        """Epochs of another stage that come before the ``epochs`` of the classifier, and are not validated."""
+        return 0
+
     def fit(
         self,
         graph: FairGraph,
@@ -84,20 +92,22 @@ class NeuralMethod(Method):
             The fitted method itself.
         """
         check_parameters(self)
-        rule = selection_rule(self.selection)
+        rule = selection_rule(self.selection, self.own_metrics)
         self._check_support(graph)
         facts, device = GraphFacts.of(graph), resolve_device(self.device)
         on_device = graph if device.type == "cpu" else copy.copy(graph).to(device)
-        validator = Validator(on_device, self.selection)
+        validator = Validator(on_device, self.selection, self.own_metrics)
         self._remember(graph, selection=self.selection, seed=self.seed, device=str(device))
 
+        self._progress = progress  # for what a method trains before its model
         with torch.random.fork_rng():  # the caller's random stream is left as it was
             torch.manual_seed(self.seed)
             model = self._build(facts).to(device)
             settings = LoopSettings(
-                epochs=self.epochs,
+                epochs=self._first_epochs + self.epochs,
                 score=rule,
                 evaluate_every=self.evaluate_every,
+                evaluate_from=self._first_epochs,
                 patience=self.patience,
                 folder=None if folder is None else Path(folder),
                 checkpoint_seconds=checkpoint_seconds,
@@ -156,8 +166,9 @@ class NeuralMethod(Method):
         self.model_ = model.to(resolve_device(self.device)).eval()
 
 
-def adam(module: nn.Module, method: NeuralMethod) -> Adam:
-    """Adam on the weights of a module, with the learning rate and weight decay of the method."""
+def adam(module: nn.Module, method: NeuralMethod, learning_rate: float | None = None) -> Adam:
+    """Adam on the weights of a module, with the learning rate, if no other is given, and weight decay of the method."""
     weights = list(module.parameters())
     fused = weights[0].device.type in ("cpu", "cuda")  # one call for all weights; the plain form elsewhere
-    return Adam(weights, lr=method.learning_rate, weight_decay=method.weight_decay, fused=fused)
+    rate = method.learning_rate if learning_rate is None else learning_rate
+    return Adam(weights, lr=rate, weight_decay=method.weight_decay, fused=fused)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +110,26 @@ def parse_parameter(method: type, name: str, text: str) -> Any:
     if str in kinds:
         return text
     raise DataError(f"{name} = {text!r}; expected {_in_words(annotation, known[name])}. {known[name].help}")
+
+
+def parse_settings(method: type, texts: Sequence[str], option: str = "--set") -> dict[str, Any]:
+    """What ``name=value`` texts of the command line mean for a method.
+
+    Raises:
+        DataError: A text has no value, or its name or its value mean nothing to the method.
+
+    Example:
+        >>> from fairsad.methods.gcn import GCN
+        >>> parse_settings(GCN, ["epochs=10", "backbone=gin"])
+        {'epochs': 10, 'backbone': 'gin'}
+    """
+    chosen = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise DataError(f"{option} {text!r} has no value; expected name=value, such as {option} epochs=300.")
+        chosen[name] = parse_parameter(method, name, value)
+    return chosen
 
 
 def _kinds(annotation: Any) -> set[Any]:

@@ -22,7 +22,18 @@ _BUILT_IN = {
     "fairsad": "fairsad.methods.fairsad:FairSAD",
     "fairsad-code": "fairsad.methods.fairsad:FairSAD.reference_code",
     "gcn": "fairsad.methods.gcn:GCN",
+    "nifty": "fairsad.methods.nifty:NIFTY",
+    "fairgnn": "fairsad.methods.fairgnn:FairGNN",
+    "fairvgnn": "fairsad.methods.fairvgnn:FairVGNN",
+    "graphair": "fairsad.methods.graphair:Graphair",
+    "constant": "fairsad.methods.constant:Constant",
+    "threshold": "fairsad.methods.threshold:Threshold",
 }
+
+
+def built_in_names() -> list[str]:
+    """The methods of this package by name."""
+    return [*_BUILT_IN]
 
 
 def method_names() -> list[str]:
@@ -58,11 +69,12 @@ def published_settings(name: str, graph_name: str) -> dict[str, Any]:
         >>> published_settings("fairsad", "bail")["beta"]
         0.2
     """
-    return dict(_published(method_class(name).card.name).get(graph_name, {}))
+    return dict(all_published_settings(method_class(name).card.name).get(graph_name, {}))
 
 
 @cache
-def _published(card_name: str) -> dict[str, dict[str, Any]]:
+def all_published_settings(card_name: str) -> dict[str, dict[str, Any]]:
+    """The settings that were published for a method, by its name on its card, for each benchmark."""
     file = files("fairsad.methods") / "settings" / f"{card_name}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
@@ -76,4 +88,12 @@ def _constructor(name: str) -> Any:
         raise DataError(
             f"no method is known as {name!r}; there are {', '.join(method_names())}. 'fairsad methods' lists them."
         )
-    return next(iter(points)).load()
+    point = next(iter(points))
+    try:
+        return point.load()
+    except (ImportError, AttributeError, SyntaxError) as error:
+        package = point.dist.name if point.dist is not None else "another package"
+        raise DataError(
+            f"the method {name!r} of {package} cannot be imported from {point.value!r} ({error}). "
+            f"Repair or uninstall {package}."
+        ) from error

@@ -60,6 +60,7 @@ class LoopSettings:
     Attributes:
         epochs: Epochs to train.
         evaluate_every: Validate after every so many epochs, the first epoch and the last one included.
+        evaluate_from: The first epoch to validate; in those before, there is nothing to select yet.
         score: What makes an evaluation better: the highest score is kept.
         patience: Stop after so many evaluations without a better one; never, if ``None``.
         folder: Where the checkpoint goes; no checkpoints, if ``None``.
@@ -71,6 +72,7 @@ class LoopSettings:
     epochs: int
     score: Callable[[Mapping[str, float]], float]
     evaluate_every: int = 10
+    evaluate_from: int = 0
     patience: int | None = None
     folder: Path | None = None
     checkpoint_seconds: float = 30.0
@@ -114,7 +116,8 @@ def train(
             parts = _as_numbers(procedure.train_epoch(), epoch)
             row: Row = {"epoch": epoch, **parts}
             last = epoch == settings.epochs - 1
-            if epoch % settings.evaluate_every == 0 or last:
+            since = epoch - settings.evaluate_from
+            if since >= 0 and (since % settings.evaluate_every == 0 or last):
                 metrics = procedure.validate()
                 row |= {f"val_{name}": value for name, value in metrics.items()}
                 row["score"] = settings.score(metrics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,8 +54,12 @@ class SelectionRule:
         return math.fsum(sign * metrics[name] for sign, name in self.terms)
 
 
-def selection_rule(text: str) -> Callable[[Mapping[str, float]], float]:
+def selection_rule(text: str, own_metrics: Collection[str] = ()) -> Callable[[Mapping[str, float]], float]:
     """The score of a rule by its text.
+
+    Args:
+        text: The rule.
+        own_metrics: What the method measures besides, see ``NeuralMethod.own_metrics``.
 
     Raises:
         ProtocolError: The rule names a metric that there is not.
@@ -63,17 +67,17 @@ def selection_rule(text: str) -> Callable[[Mapping[str, float]], float]:
     if text == "last":
         evaluations = iter(range(2**62))
         return lambda metrics: float(next(evaluations))
-    return parse_rule(text).score
+    return parse_rule(text, own_metrics).score
 
 
-def parse_rule(text: str) -> SelectionRule:
+def parse_rule(text: str, own_metrics: Collection[str] = ()) -> SelectionRule:
     """Read a rule: metrics by short or full name with + and − between them.
 
     Example:
         >>> parse_rule("auc-dp").terms
         ((1, 'auc'), (-1, 'dp'))
     """
-    known = {*SHORT, *(metric.name for metric in count_metrics())}
+    known = {*SHORT, *(metric.name for metric in count_metrics()), *own_metrics}
     terms = tuple((-1 if sign == "-" else 1, name) for sign, name in _TERM.findall(text))
     unknown = [name for _, name in terms if name not in known]
     if not terms or unknown or "".join(f"{sign}{name}" for sign, name in _TERM.findall(text)) != text:
@@ -92,12 +96,13 @@ class Validator:
     Args:
         graph: Its ``val_mask`` is looked at.
         rule: Selection rule, to know which metrics beside the usual ones are wanted.
+        own_metrics: Names in the rule that the method measures itself.
 
     Raises:
         ProtocolError: There are no validation nodes, or a gap of the rule cannot be defined on them.
     """
 
-    def __init__(self, graph: FairGraph, rule: str) -> None:
+    def __init__(self, graph: FairGraph, rule: str, own_metrics: Collection[str] = ()) -> None:
         self.nodes = graph.mask("val").nonzero().squeeze(1)
         if self.nodes.numel() == 0:
             raise ProtocolError(
@@ -108,7 +113,8 @@ class Validator:
         self._labels: npt.NDArray[np.int64] = graph.y.cpu().numpy()[rows]
         self._groups = [graph.groups([name]).select(rows) for name in graph.sensitive_names]
         self._class_names = graph.label_names
-        wanted = () if rule == "last" else tuple(name for _, name in parse_rule(rule).terms)
+        terms = () if rule == "last" else parse_rule(rule, own_metrics).terms
+        wanted = tuple(name for _, name in terms if name not in own_metrics)
         self._metrics = tuple(dict.fromkeys((*ALWAYS, *wanted)))
         self._refuse_what_cannot_be_measured(graph, wanted)
 

@@ -1,0 +1,38 @@
+"""Every method of the package keeps the promises of ``fairsad.testing``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fairsad.methods.registry import built_in_names, make_method
+from fairsad.testing import CHECKS, MethodCase
+from fairsad.testing.method_suite import Check
+
+QUICK = {"epochs": 40, "learning_rate": 0.02}
+LONGER = {"epochs": 100}
+
+# Settings under which each is quick, and those under which it mitigates within a hundred epochs.
+CASES: Mapping[str, Mapping[str, Any]] = {
+    "fairsad": {"settings": QUICK, "mitigating": LONGER | {"beta": 1.0}},
+    "fairsad-code": {"settings": QUICK, "mitigating": LONGER | {"beta": 1.0}},
+    "gcn": {"settings": QUICK},
+    "nifty": {"settings": QUICK, "mitigating": LONGER},
+    "fairgnn": {"settings": QUICK | {"estimator_epochs": 20}, "mitigating": LONGER | {"alpha": 20.0}},
+    "fairvgnn": {"settings": QUICK | {"num_views": 2}, "mitigating": LONGER},
+    "graphair": {"settings": QUICK | {"view_epochs": 10, "warm_up_steps": 5}, "mitigating": LONGER},
+    "constant": {"exempt": {"check_learns_a_toy_graph": "predicts one class for everybody"}},
+    "threshold": {
+        "settings": QUICK,
+        "exempt": {"check_validation_labels_only_select": "finds its thresholds on the validation nodes"},
+    },
+}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", built_in_names())
+def test_every_method_keeps_its_promises(name: str, check: Check) -> None:
+    check(MethodCase(partial(make_method, name), **CASES[name]))
