@@ -1,0 +1,1 @@
+"""What a folder of results says: tables, figures, and one page for people who were not there."""

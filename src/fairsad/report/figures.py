@@ -1,0 +1,253 @@
+"""Figures of a study in print quality, as PDF and PNG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairsad.evaluation.compare import pareto_front
+from fairsad.files import whole_file
+from fairsad.report.digest import Digest
+from fairsad.report.palette import GAP_SHADES, UTILITY_SHADES, Style, styles, text_on
+from fairsad.report.tables import coordinate_title, metric_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from fairsad.experiments.tune import Candidate
+
+# The palette's marks in matplotlib's letters.
+MARKERS = {
+    "circle": "o",
+    "square": "s",
+    "triangle": "^",
+    "diamond": "D",
+    "down": "v",
+    "plus": "P",
+    "star": "*",
+    "hexagon": "h",
+    "cross": "X",
+}
+DPI = 200
+PANEL = (3.6, 3.0)  # inches; two of them fill a page's text width
+
+
+def write_figures(digest: Digest, folder: Path) -> list[Path]:
+    """Draw what the study is about: a scatter of a table, curves of a sweep, shades of a grid.
+
+    Returns:
+        The files, a PDF and a PNG of each figure.
+    """
+    with _style():
+        figure = _figure(digest)
+        return _save(figure, folder, digest.study.name)
+
+
+def _figure(digest: Digest) -> Figure:
+    if len(digest.study.coordinates) == 2:
+        return _grids(digest)
+    if len(digest.labels) == 1 and digest.study.coordinates:
+        return _curves(digest)
+    return _scatter(digest)
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    import matplotlib as mpl
+
+    with mpl.rc_context(
+        {
+            "font.size": 8,
+            "axes.titlesize": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.color": "#dddddd",
+            "grid.linewidth": 0.5,
+            "legend.frameon": False,
+            "legend.fontsize": 7,
+            "pdf.fonttype": 42,  # text stays text
+            "savefig.bbox": "tight",
+        }
+    ):
+        yield
+
+
+def _panels(count: int, height: float = PANEL[1], width: float = PANEL[0]) -> tuple[Figure, list[Axes]]:
+    from matplotlib.figure import Figure  # without pyplot there is no global state and no window
+
+    figure = Figure(figsize=(width * count, height), layout="constrained")
+    return figure, [figure.add_subplot(1, count, number + 1) for number in range(count)]
+
+
+def _scatter(digest: Digest) -> Figure:
+    """Utility against gap with the intervals of both; methods that run at several weights are joined by a line."""
+    figure, panels = _panels(len(digest.graphs))
+    look = styles(digest.labels)
+    for axes, graph in zip(panels, digest.graphs, strict=True):
+        points = scatter_points(digest, graph)
+        for label in digest.labels:
+            own = [point for point in points if point["label"] == label]
+            if own:
+                _draw_points(axes, own, look[label], label)
+        _draw_front(axes, points)
+        axes.set_title(graph)
+        axes.set_xlabel(f"{metric_title(digest.study.gap)} (%, lower is better)")
+        axes.set_ylabel(f"{metric_title(digest.study.utility)} (%)")
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 6))
+    return figure
+
+
+def scatter_points(digest: Digest, graph: str) -> list[dict[str, Any]]:
+    """Where each row lies, in per cent: gap and utility with the ends of their intervals."""
+    frame = digest.frame[digest.frame["graph"] == graph]
+    points = []
+    for (label, point), rows in frame.groupby(["label", "point"], sort=False):
+        cells = {row["metric"]: row for _, row in rows.iterrows()}
+        gap, utility = cells.get(digest.study.gap), cells.get(digest.study.utility)
+        if gap is None or utility is None or math.isnan(gap["mean"]) or math.isnan(utility["mean"]):
+            continue
+        points.append(
+            {
+                "label": label,
+                "point": point,
+                **{
+                    f"{name}{end}": 100 * cell[key]
+                    for name, cell in (("gap", gap), ("utility", utility))
+                    for end, key in (("", "mean"), ("_low", "low"), ("_high", "high"))
+                },
+            }
+        )
+    return points
+
+
+def _draw_points(axes: Axes, points: list[dict[str, Any]], style: Style, label: str) -> None:
+    colour = style.ink.light
+    x, y = [point["gap"] for point in points], [point["utility"] for point in points]
+    axes.errorbar(
+        x,
+        y,
+        xerr=_arms(points, "gap"),
+        yerr=_arms(points, "utility"),
+        fmt="none",
+        ecolor=colour,
+        elinewidth=0.7,
+        alpha=0.45,
+    )
+    if len(points) > 1:
+        axes.plot(x, y, color=colour, linewidth=0.8, alpha=0.7)
+    axes.plot(x, y, linestyle="none", marker=MARKERS[style.mark], markersize=5, color=colour, label=label)
+
+
+def _arms(points: list[dict[str, Any]], name: str) -> list[list[float]]:
+    """Lengths of the error bars downwards and upwards; none where there is no interval."""
+    below = [point[name] - point[f"{name}_low"] for point in points]
+    above = [point[f"{name}_high"] - point[name] for point in points]
+    return [[0.0 if math.isnan(length) else max(length, 0.0) for length in lengths] for lengths in (below, above)]
+
+
+def _draw_front(axes: Axes, points: list[dict[str, Any]]) -> None:
+    front = pareto_front([point["utility"] for point in points], [point["gap"] for point in points])
+    best = sorted((point["gap"], point["utility"]) for point, on in zip(points, front, strict=True) if on)
+    if len(best) > 1:
+        axes.plot(*zip(*best, strict=True), color="#777777", linestyle=":", linewidth=1, zorder=0)
+
+
+def _curves(digest: Digest) -> Figure:
+    """Utility and gap of one method along a setting, with the intervals as bands."""
+    (coordinate,) = digest.study.coordinates
+    figure, panels = _panels(len(digest.graphs))
+    inks = {digest.study.utility: "#0b6fb4", digest.study.gap: "#c8500a"}
+    marks = {digest.study.utility: "o", digest.study.gap: "s"}
+    for axes, graph in zip(panels, digest.graphs, strict=True):
+        right = axes.twinx()
+        right.grid(visible=False)
+        right.spines["right"].set_visible(True)
+        for side, metric in ((axes, digest.study.utility), (right, digest.study.gap)):
+            chosen = digest.frame[(digest.frame["graph"] == graph) & (digest.frame["metric"] == metric)]
+            chosen = chosen.sort_values(f"at_{coordinate}")
+            x, mean = chosen[f"at_{coordinate}"], 100 * chosen["mean"]
+            side.plot(x, mean, color=inks[metric], marker=marks[metric], markersize=4, linewidth=1)
+            side.fill_between(x, 100 * chosen["low"], 100 * chosen["high"], color=inks[metric], alpha=0.12, linewidth=0)
+            side.set_ylabel(f"{metric_title(metric)} (%)", color=inks[metric])
+        axes.set_xticks(sorted(x))
+        if max(x) / min(x) > 8:
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(sorted(x), [f"{value:g}" for value in sorted(x)])
+            axes.minorticks_off()
+        axes.set_xlabel(coordinate_title(coordinate))
+        axes.set_title(graph)
+    return figure
+
+
+def _grids(digest: Digest) -> Figure:
+    """A shade for every pair of settings, with the number in it: utility above, gap below."""
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
+    down, across = digest.study.coordinates
+    graphs = digest.graphs
+    figure = Figure(figsize=(PANEL[0] * len(graphs), 2 * PANEL[1]), layout="constrained")
+    for row, (metric, shades) in enumerate(((digest.study.utility, UTILITY_SHADES), (digest.study.gap, GAP_SHADES))):
+        colours = LinearSegmentedColormap.from_list(metric, shades)
+        for column, graph in enumerate(graphs):
+            axes = figure.add_subplot(2, len(graphs), row * len(graphs) + column + 1)
+            chosen = digest.frame[(digest.frame["graph"] == graph) & (digest.frame["metric"] == metric)]
+            table = 100 * chosen.pivot_table(index=f"at_{down}", columns=f"at_{across}", values="mean")
+            low, high = float(table.min().min()), float(table.max().max())
+            axes.imshow(table.to_numpy(), cmap=colours, origin="lower", aspect="auto", vmin=low, vmax=high)
+            axes.grid(visible=False)
+            axes.set_xticks(range(table.shape[1]), [f"{value:g}" for value in table.columns])
+            axes.set_yticks(range(table.shape[0]), [f"{value:g}" for value in table.index])
+            for (i, j), value in _cells(table):
+                share = (value - low) / (high - low) if high > low else 0.0
+                shade = "#" + "".join(f"{round(255 * part):02x}" for part in colours(share)[:3])
+                axes.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=6, color=text_on(shade))
+            axes.set_xlabel(coordinate_title(across))
+            axes.set_ylabel(coordinate_title(down))
+            axes.set_title(f"{graph}: {metric_title(metric)} (%)")
+    return figure
+
+
+def _cells(table: Any) -> Iterator[tuple[tuple[int, int], float]]:
+    for i, row in enumerate(table.to_numpy()):
+        for j, value in enumerate(row):
+            if not math.isnan(value):
+                yield (i, j), float(value)
+
+
+def _save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    written = []
+    for ending in ("pdf", "png"):
+        target = folder / f"{name}.{ending}"
+        with whole_file(target) as partial:
+            # no date inside: the same numbers make the same file
+            figure.savefig(
+                partial, format=ending, dpi=DPI, metadata={"CreationDate": None} if ending == "pdf" else None
+            )
+        written.append(target)
+    return written
+
+
+def write_front(candidates: Sequence[Candidate], chosen: Candidate, utility: str, gap: str, folder: Path) -> list[Path]:
+    """Draw the candidates of a search, the front of them and the one chosen."""
+    with _style():
+        figure, (axes,) = _panels(1)
+        for each in candidates:
+            mark, colour = ("x", "#999999") if each.nearly_constant else ("o", "#0b6fb4")
+            axes.plot(100 * each.gap, 100 * each.utility, linestyle="none", markersize=3.5, marker=mark, color=colour)
+        front = sorted((100 * each.gap, 100 * each.utility) for each in candidates if each.on_front)
+        axes.plot(*zip(*front, strict=True), color="#777777", linestyle=":", linewidth=1)
+        axes.plot(
+            100 * chosen.gap, 100 * chosen.utility, marker="*", markersize=10, color="#c8500a", linestyle="none",
+            label="chosen",
+        )  # fmt: skip
+        axes.set_xlabel(f"{metric_title(gap)} on validation (%)")
+        axes.set_ylabel(f"{metric_title(utility)} on validation (%)")
+        axes.legend()
+        return _save(figure, folder, "front")
