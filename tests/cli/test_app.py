@@ -49,6 +49,30 @@ def test_what_the_user_can_put_right_is_one_line_and_exit_code_2(arguments: list
     assert result.stderr.count("\n") == 1
 
 
+def test_without_a_command_there_is_help_and_no_empty_error() -> None:
+    result = fairsad()
+    assert result.returncode == 2
+    assert "describe" in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_wrong_command_line_names_the_help_of_its_command() -> None:
+    assert fairsad("datasets", "fetch").stderr == (
+        "fairsad: error: Missing argument 'NAME'. See 'fairsad datasets fetch --help'.\n"
+    )
+
+
+def test_a_place_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "rows.csv").write_text("y,p,g\n1,0,a\n0,0,b\n")
+    columns = ["--label", "y", "--prediction", "p", "--sensitive", "g"]
+    result = fairsad("audit", str(tmp_path / "rows.csv"), *columns, "--out", str(tmp_path / "file" / "report.md"))
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"fairsad: error: {tmp_path / 'file'}: ")
+    assert "expected a place that can be read and written" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_debug_shows_the_traceback_wherever_it_stands() -> None:
     for arguments in (["--debug", "describe", "germany"], ["describe", "germany", "--debug"]):
         result = fairsad(*arguments)

@@ -131,6 +131,8 @@ def test_the_options_reach_the_evaluation(file: Path, capsys: pytest.CaptureFixt
     TABLE.assign(sex=TABLE["sex"].where(np.arange(ROWS) % 4 > 0)).to_csv(file, index=False, sep=";")
     grouped = content("--missing", "group", "--separator", ";")["attributes"]["sex"]["groups"]
     assert [group["name"] for group in grouped] == ["sex=f", "sex=m", "sex=unknown"]
+    TABLE.to_csv(file, index=False, sep="\t")
+    assert content("--separator", "\\t")["rows"]["counted"] == ROWS
 
 
 @pytest.mark.parametrize(
@@ -144,6 +146,8 @@ def test_the_options_reach_the_evaluation(file: Path, capsys: pytest.CaptureFixt
         ([*COLUMNS, "--sensitive", "sex", "--score", "risk"], "has no column 'risk', named as --score"),
         ([*COLUMNS, "--sensitive", "sex", "--score", "name"], "'name' is not a column of scores"),
         ([*COLUMNS, "--sensitive", "name"], "has 200 distinct values"),
+        ([*COLUMNS, "--sensitive", " ,"], "--sensitive names no column; the columns of table.csv are paid, guess"),
+        ([*COLUMNS, "--sensitive", "sex", "--separator", ";;"], "separator = ';;'; expected one character"),
         ([*COLUMNS, "--sensitive", "sex", "--positive", "1"], "positive is '1', which does not occur"),
         ([*COLUMNS, "--sensitive", "sex", "--level", "95"], "level is 95.0; expected a share"),
         ([*COLUMNS, "--sensitive", "sex", "--missing", "keep"], "missing is 'keep'; expected 'drop'"),

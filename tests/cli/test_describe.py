@@ -61,9 +61,12 @@ def test_a_card_with_unknowns_and_names_that_look_like_markup(
     [
         ({"card": CARD + "lable = 1\n"}, "bank.toml: unknown entry 'lable'"),
         ({"card": 'nodes = "people.csv"\n[similarity]\nthreshold = "x"\n'}, "threshold = 'x' is not a number"),
-        ({"nodes": "id,repaid,sex,age\n1,a,f,1\n1,b,m,2\n2,b,m,2\n"}, "people.csv: column 'id' has 1 repeated ids"),
+        (
+            {"nodes": "id,repaid,sex,age\n1,a,f,1\n1,b,m,2\n2,b,m,2\n"},
+            "people.csv: column 'id' has a repeated id, 1 in row 2 and row 3",
+        ),
         ({"nodes": "id,sex\n1,f\n2,m\n"}, "people.csv has no column 'repaid'"),
-        ({"links": "a,b\n1,99\n"}, "links.csv: column 'b' names 1 ids"),
+        ({"links": "a,b\n1,99\n"}, "links.csv: column 'b' names an id that people.csv does not have, 99 in row 2"),
     ],
 )
 def test_what_is_wrong_with_a_card_or_a_table_is_one_line(

@@ -14,6 +14,7 @@ from fairsad.evaluation.compare import compare
 from fairsad.evaluation.probe import probe
 from fairsad.methods.base import Method
 from fairsad.methods.fairsad import FairSAD
+from fairsad.methods.gcn import GCN
 from fairsad.sources import load_graph
 
 NAME = "synthetic:nodes=300,seed=2"
@@ -114,6 +115,41 @@ def test_a_predictor_that_is_nearly_constant_is_called_so(tmp_path: Path, capsys
     model.save(tmp_path)
     output = fairsad(capsys, tmp_path, "--no-probe")[1]
     assert output.splitlines()[2].startswith("NEARLY_CONSTANT 100 % of the 76 predictions are 'class 1'")
+
+
+def test_what_was_lost_against_an_unconstrained_model_is_a_finding(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unconstrained = GCN(epochs=100, learning_rate=0.05).fit(GRAPH)
+    unconstrained.save(tmp_path / "gcn")
+    model = FairSAD.load(runs / "seed-0")
+    model.model_.classifier.bias.data += 100.0  # always class 1: half of the test nodes are wrong
+    model.save(tmp_path / "seed-0")
+    content = json.loads(fairsad(capsys, tmp_path / "seed-0", "--reference", tmp_path / "gcn", "--json")[1])
+    assert content["notes"] == [f"Held against GCN in {tmp_path / 'gcn'}."]
+    (run,) = content["runs"]
+    assert run["reference"] == str(tmp_path / "gcn")
+    (lost,) = [finding for finding in run["evaluation"]["findings"] if finding["code"] == "UTILITY_LOST"]
+    accuracies = [one.evaluate(GRAPH).overall["accuracy"].value.value for one in (model, unconstrained)]
+    assert lost["evidence"]["differences"]["accuracy"]["value"] == pytest.approx(accuracies[0] - accuracies[1])
+    assert accuracies[1] > accuracies[0]
+    assert "UTILITY_LOST" in fairsad(capsys, tmp_path / "seed-0", "--reference", tmp_path / "gcn")[1]
+
+
+def test_every_seed_is_held_against_the_reference_of_its_seed(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads(fairsad(capsys, runs, "--reference", runs, "--no-probe", "--json")[1])
+    assert [(run["folder"], run["reference"]) for run in content["runs"]] == [
+        (str(runs / f"seed-{seed}"),) * 2 for seed in (0, 2, 10)
+    ]
+    codes = {finding["code"] for run in content["runs"] for finding in run["evaluation"]["findings"]}
+    assert not codes & {"UTILITY_LOST", "TRADED_GAP"}  # against itself nothing is lost
+    for seed in (2, 10):
+        FairSAD.load(runs / f"seed-{seed}").save(tmp_path / f"seed-{seed}")
+    code, _, errors = fairsad(capsys, runs, "--reference", tmp_path)
+    assert code == 2
+    assert "has no model of seed-0, but of seed-2, seed-10; expected one model, or one of every seed" in errors
 
 
 def test_results_are_written_to_a_file_as_well(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

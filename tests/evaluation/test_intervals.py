@@ -136,6 +136,26 @@ def test_a_gap_interval_contains_zero_exactly_if_the_signed_one_does() -> None:
     assert seen == {True, False}
 
 
+def test_while_the_sign_is_open_the_wider_side_decides_the_upper_end() -> None:
+    # 8 of 8 against 170 of 200: nothing is above 100 %, but the 8 may well be drawn from 70 %.
+    hits, cases = np.array([170.0, 8.0]), np.array([200.0, 8.0])
+    limits = functools.partial(wilson_limits, hits, cases)
+    interval = gap_interval([hits / cases], [limits])
+    quantile = normal_quantile(0.95)
+    low, high = difference_limits(hits / cases, limits(quantile))
+    below, above = (0.15 - low[1, 0]) / quantile, (high[1, 0] - 0.15) / quantile
+    assert below > 5 * above
+    assert interval.low == 0
+    assert interval.high == pytest.approx(below * unified_limits(0.15 / below, 0.95)[1])
+
+
+def test_just_beyond_the_usual_limit_the_unified_interval_leaves_zero() -> None:
+    for level in (0.8, 0.9, 0.95, 0.99):
+        quantile = normal_quantile(level)
+        assert unified_limits(quantile, level)[0] == 0
+        assert unified_limits(np.nextafter(quantile, 9), level)[0] > 0
+
+
 def test_a_gap_at_the_edge_still_has_a_width() -> None:
     # All of 12 and all of 9 positives found: every resample says "no gap", and 21 cases cannot say that.
     counts = GroupCounts(np.array([[[5, 5], [0, 12]], [[5, 5], [0, 9]]]), ("f", "m"), ("0", "1"))

@@ -51,6 +51,7 @@ def test_numbers_are_shown_and_what_is_undefined_is_a_dash() -> None:
     assert show_interval(None) == show_interval(Interval.undefined("why", 0.95)) == "–"
     assert show_estimate(Estimate(Value(0.5), Interval(0.25, 0.75))) == "0.50 [0.25, 0.75]"
     assert show_estimate(Estimate(Value(0.5))) == "0.50"
+    assert show_estimate(Estimate(Value(0.4912), Interval(0.4901, 0.4924))) == "0.491 [0.490, 0.492]"
     assert show_metric("demographic_parity_gap") == "demographic parity gap (ΔDP)"
     assert show_metric("auc") == "AUC"
 

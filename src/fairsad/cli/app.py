@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from fairsad.cli import audit, datasets, describe, doctor, evaluate, methods, predict, train
+from fairsad.cli import (
+    audit,
+    compare,
+    datasets,
+    describe,
+    doctor,
+    evaluate,
+    methods,
+    predict,
+    report,
+    reproduce,
+    train,
+    tune,
+)
 
 app = typer.Typer(
     name="fairsad",
@@ -24,6 +37,10 @@ app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("audit")(audit.audit)
+app.command("compare")(compare.compare)
+app.command("reproduce")(reproduce.reproduce)
+app.command("tune")(tune.tune)
+app.command("report")(report.report)
 app.command("methods")(methods.methods)
 app.command("doctor")(doctor.doctor)
 

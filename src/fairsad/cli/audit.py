@@ -44,7 +44,9 @@ def audit(
     intervals: Annotated[bool, typer.Option(help="Intervals around all numbers.")] = True,
     intersection: Annotated[bool, typer.Option(help="Also the groups by all attributes together.")] = True,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the bootstrap.")] = 0,
-    separator: Annotated[str, typer.Option("--separator", help="What stands between the values of a CSV file.")] = ",",
+    separator: Annotated[
+        str, typer.Option("--separator", help="What stands between the values of a CSV file; \\t for a tab.")
+    ] = ",",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Also write to a file: .json or .md.")] = None,
@@ -97,13 +99,16 @@ def _read(
     def choose(names: list[str]) -> list[str]:
         # A name may have a comma in it.
         columns.extend(name for given in sensitive for name in ([given] if given in names else given.split(",")))
-        columns[:] = dict.fromkeys(name if name in names else name.strip() for name in columns)
+        columns[:] = dict.fromkeys(name if name in names else name.strip() for name in columns if name.strip())
+        if not columns:
+            raise DataError(f"--sensitive names no column; the columns of {file.name} are {', '.join(names)}.")
         for purpose, wanted in (("label", label), ("prediction", prediction), ("score", score)):
             require_columns(names, [wanted] if wanted is not None else [], file.name, f"--{purpose}")
         require_columns(names, columns, file.name, "--sensitive")
         return list(dict.fromkeys([label, prediction, *columns, *([score] if score is not None else [])]))
 
-    table = read_table(file, separator=separator, choose=choose).data
+    # A tab is hard to type in a shell.
+    table = read_table(file, separator="\t" if separator == "\\t" else separator, choose=choose).data
     if file.suffix.lower() == ".csv":  # in which everything is text, and NA is how many programs write nothing
         words = pa.array(MISSING_WORDS)
         for number, name in enumerate(table.column_names):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairsad.cli.output import console, print_json
+from fairsad.cli.output import console, print_json, print_line
 
 if TYPE_CHECKING:
     from fairsad.datasets import Dataset
@@ -60,7 +60,7 @@ def fetch(
         print_json(paths)
         return
     for name, fetched in paths.items():
-        _print_line(f"{name}: {', '.join(fetched) or 'inside the package'}")
+        print_line(f"{name}: {', '.join(fetched) or 'inside the package'}")
 
 
 @app.command(epilog="Example: fairsad datasets verify bail")
@@ -100,7 +100,7 @@ def table(
     chosen = [dataset.card.name for dataset in _chosen(names)]
     if markdown:
         for line in page.markdown(chosen).splitlines():
-            _print_line(line)
+            print_line(line)
         return
     measured = [page.statistics(name) for name in chosen]
     if json:
@@ -172,11 +172,6 @@ def _described(dataset: Dataset) -> dict[str, Any]:
 def _availability(row: dict[str, Any]) -> str:
     missing = sum(file["bytes"] for file in row["files"] if file["here"] is None)
     return "yes" if not missing else f"{missing / 1e6:.1f} MB to get"
-
-
-def _print_line(text: str) -> None:
-    """Print a line as it is: not wrapped, not coloured, brackets left alone."""
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairsad.cli.output import console, print_json
+from fairsad.cli.output import print_json, print_line, print_tables
 
 if TYPE_CHECKING:
     from fairsad.data.summary import AttributeSummary, Homophily, Summary
@@ -29,10 +29,12 @@ def describe(
 
     Example: fairsad describe german
     """
-    from fairsad.data.summary import summarise
     from fairsad.sources import load_graph
 
-    summary = summarise(load_graph(graph))
+    loaded = load_graph(graph)  # a name that is not known is told before torch is imported
+    from fairsad.data.summary import summarise
+
+    summary = summarise(loaded)
     if json:
         print_json(summary.to_dict())
     else:
@@ -40,15 +42,15 @@ def describe(
 
 
 def _print(summary: Summary) -> None:
-    _line(summary.name, style="bold")
-    _line(
+    print_line(summary.name, style="bold")
+    print_line(
         f"{summary.nodes:,} nodes, {summary.edges:,} links, {summary.features:,} features "
         f"(fingerprint {summary.fingerprint})"
     )
     splits = ", ".join(f"{count:,} {split}" for split, count in summary.splits.items())
-    _line(f"split: {splits} ({summary.split_recipe or 'no recipe recorded'}; hash {summary.split_hash})")
+    print_line(f"split: {splits} ({summary.split_recipe or 'no recipe recorded'}; hash {summary.split_hash})")
     degrees = summary.degrees
-    _line(
+    print_line(
         f"neighbours: {degrees.min:,} to {degrees.max:,}, median {degrees.median:,.4g}, mean {degrees.mean:,.4g}; "
         f"{degrees.isolated:,} nodes without any"
     )
@@ -56,10 +58,10 @@ def _print(summary: Summary) -> None:
     labels = [(name, f"{count:,}", _percent(count / summary.nodes)) for name, count in summary.labels.items()]
     if summary.unlabelled:
         labels.append(("unlabelled", f"{summary.unlabelled:,}", _percent(summary.unlabelled / summary.nodes)))
-    _table("Labels", ("class", "nodes", "share"), labels)
+    _print_table("Labels", ("class", "nodes", "share"), labels)
     for attribute in summary.attributes:
         _print_attribute(summary, attribute)
-    _table(
+    _print_table(
         "Homophily",
         ("by", "links within", "by chance", "adjusted"),
         [
@@ -67,7 +69,7 @@ def _print(summary: Summary) -> None:
             *(_homophily_row(attribute.name, attribute.homophily) for attribute in summary.attributes),
         ],
     )
-    _line("adjusted = (within - chance) / (1 - chance): 0 where links ignore it, 1 where all stay within")
+    print_line("adjusted = (within - chance) / (1 - chance): 0 where links ignore it, 1 where all stay within")
 
 
 def _print_attribute(summary: Summary, attribute: AttributeSummary) -> None:
@@ -86,14 +88,14 @@ def _print_attribute(summary: Summary, attribute: AttributeSummary) -> None:
     if attribute.unknown:
         blank = [""] * (len(summary.splits) + len(shown))
         rows.append(("unknown", f"{attribute.unknown:,}", _percent(attribute.unknown / summary.nodes), *blank))
-    _table(
+    _print_table(
         f"Sensitive attribute {attribute.name}",
         ("group", "nodes", "share", *summary.splits, *(f"rate of {classes[number]}" for number in shown)),
         rows,
     )
-    _line(f"base rate gap: {_percent(attribute.base_rate_gap)}")
+    print_line(f"base rate gap: {_percent(attribute.base_rate_gap)}")
     held = f"among the features, as {', '.join(attribute.features)}" if attribute.features else "not among the features"
-    _line(f"{attribute.name} is {held}")
+    print_line(f"{attribute.name} is {held}")
 
 
 def _homophily_row(by: str, homophily: Homophily) -> tuple[str, str, str, str]:
@@ -105,18 +107,7 @@ def _percent(share: float) -> str:
     return "n/a" if math.isnan(share) else f"{share:.1%}"
 
 
-def _line(text: str, style: str | None = None) -> None:
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from fairsad.evaluation.tables import Table
 
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    _line(f"\n{title}", style="bold")
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for position, column in enumerate(columns):
-        table.add_column(Text(column), justify="right" if position else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console.print(table)
+    print_tables([Table(title, tuple(columns), tuple(map(tuple, rows)))])

@@ -36,6 +36,14 @@ def evaluate(
         ),
     ] = None,
     split: Annotated[str, typer.Option("--split", help="Nodes to evaluate on: train, val, test or all.")] = "test",
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            "--reference",
+            help="Folder of an unconstrained model, such as GCN, of the same graph: what was lost against it.",
+            show_default=False,
+        ),
+    ] = None,
     level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
     intervals: Annotated[bool, typer.Option(help="Intervals around all numbers.")] = True,
     with_probe: Annotated[
@@ -48,22 +56,29 @@ def evaluate(
 ) -> None:
     """Evaluate a trained model: findings first, then metrics and gaps with intervals, groups, and the probe.
 
-    Example: `fairsad evaluate runs/german --out german.md`
+    Example: `fairsad evaluate runs/german --reference runs/german-gcn --out german.md`
     """
     check_delivery(as_json, as_markdown, out)
     from fairsad.evaluation.probe import probe
 
     models = _load(folder)
+    references = {} if reference is None else _references(models, reference)
     data, notes = _find_graph(folder, models, graph)
-    runs = [
-        Run(
+    if reference is not None:
+        notes += _reference_notes(data, references, reference)
+
+    def measure(path: Path, model: Method) -> Run:
+        other = references.get(path)
+        unconstrained = None if other is None else other[1].evaluate(data, split, intervals=False)
+        return Run(
             path,
             model,
-            model.evaluate(data, split, intervals=intervals, level=level, seed=seed),
+            model.evaluate(data, split, intervals=intervals, level=level, seed=seed, reference=unconstrained),
             probe(model, data, split=split, seed=seed) if with_probe else None,
+            None if other is None else other[0],
         )
-        for path, model in models.items()
-    ]
+
+    runs = [measure(path, model) for path, model in models.items()]
     title = f"{runs[0].model.card.title} on {data.name}, split {split}"
     report: Report = (
         OneRun(title, notes, runs[0])
@@ -107,6 +122,32 @@ def _load(folder: Path) -> dict[Path, Method]:
     return models
 
 
+def _references(models: dict[Path, Method], folder: Path) -> dict[Path, tuple[Path, Method]]:
+    """For each model the unconstrained one that it is held against: that of its own seed, or the only one there is."""
+    from fairsad.errors import DataError
+
+    others = _load(folder)
+    if len(others) == 1:
+        (only,) = others.items()
+        return dict.fromkeys(models, only)
+    by_name = {path.name: (path, model) for path, model in others.items()}
+    missing = [path.name for path in models if path.name not in by_name]
+    if missing:
+        raise DataError(
+            f"--reference {folder} has no model of {', '.join(missing)}, but of {', '.join(by_name)}; expected one "
+            "model, or one of every seed. Train the missing ones, or name one of its folders."
+        )
+    return {path: by_name[path.name] for path in models}
+
+
+def _reference_notes(graph: FairGraph, references: dict[Path, tuple[Path, Method]], folder: Path) -> list[str]:
+    """Who the models are held against, and what to know about it."""
+    others = dict(references.values())
+    titles = ", ".join(dict.fromkeys(model.card.title for model in others.values()))
+    mismatches = [f"The reference: {note}" for model in others.values() for note in _mismatches(graph, model)]
+    return [f"Held against {titles} in {folder}.", *dict.fromkeys(mismatches)]
+
+
 def _seed_number(path: Path) -> tuple[int, str]:
     digits = re.search(r"\d+", path.name)
     return int(digits.group()) if digits else -1, path.name
@@ -117,9 +158,11 @@ def _find_graph(folder: Path, models: dict[Path, Method], given: str | None) -> 
     from fairsad import datasets
     from fairsad.errors import DataError, ProtocolError
 
-    first = next(iter(models.values()))
+    path, first = next(iter(models.items()))
     # A model fitted in Python knows its graph by name only; the command line also notes what it was asked for.
     name = str(first.protocol_.get("source", first.protocol_["graph"]))
+    if "prepared" in first.protocol_:  # a graph that is kept beside the models
+        name = str(path / name)
     if given is not None:
         graph = _load_graph(given, first)
     elif name.partition(":")[0] in ("synthetic", *datasets.names()) or Path(name).is_file():
@@ -172,11 +215,13 @@ class Run:
     model: Method
     evaluation: Evaluation
     probe: Probe | None
+    reference: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return {
             "folder": str(self.folder),
+            "reference": None if self.reference is None else str(self.reference),
             "protocol": self.model.protocol_,
             "evaluation": self.evaluation.to_dict(),
             "probe": None if self.probe is None else self.probe.to_dict(),

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.text import Text
@@ -47,6 +47,16 @@ def print_line(text: str, style: str | None = None) -> None:
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
+def print_points(points: Iterable[str]) -> None:
+    """Print sentences as a list, broken between words."""
+    from rich.table import Table as RichTable
+
+    grid = RichTable.grid(padding=(0, 1, 0, 0))
+    for point in points:
+        grid.add_row("·", Text(point))
+    console.print(grid)
+
+
 def print_findings(findings: Iterable[Finding]) -> None:
     """Print what there is to know before the numbers are used."""
     for finding in findings:
@@ -61,12 +71,15 @@ def print_tables(tables: Iterable[Table]) -> None:
         for columns in _parts(table):
             console.print(_rendered(table, columns))
         if table.note:
-            print_line(table.note, style="dim")
+            console.print(Text(table.note, style="dim"))
 
 
 def _parts(table: Table) -> Iterator[list[int]]:
     """The columns of each part, by number."""
-    widths = [max(map(len, column)) + COLUMN_SPACE for column in zip(table.columns, *table.rows, strict=True)]
+    widths = [
+        max(len(line) for cell in column for line in (cell.splitlines() or [""])) + COLUMN_SPACE
+        for column in zip(table.columns, *table.rows, strict=True)
+    ]
     part = [0]
     for number in range(1, len(widths)):
         wide = sum(widths[column] for column in [*part, number]) - COLUMN_SPACE
@@ -82,7 +95,8 @@ def _rendered(table: Table, columns: list[int]) -> Any:
 
     rendered = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, COLUMN_SPACE, 0, 0))
     for column in columns:
-        rendered.add_column(Text(table.columns[column]), justify="right" if column else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if column and table.numeric else "left"
+        rendered.add_column(Text(table.columns[column]), justify=side, overflow="fold")
     for row in table.rows:
         rendered.add_row(*(Text(row[column]) for column in columns))
     return rendered

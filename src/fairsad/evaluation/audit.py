@@ -259,7 +259,8 @@ def _positive(cells: Sequence[Cell], positive: Any, where: str) -> tuple[int | N
     if pair is None:
         raise DataError(
             f"{where} hold {_listed(cells)}, which does not tell which is the positive class; expected to know the "
-            f"favourable or the searched-for one. Pass positive={cells[1]!r} or positive={cells[0]!r}."
+            f"favourable or the searched-for one. Pass positive={cells[1]!r} (--positive {show(cells[1])}) or "
+            f"positive={cells[0]!r}."
         )
     code = next(code for code, cell in enumerate(cells) if _folded(cell) == pair[1])
     return code, f"Positive class: {show(cells[code])} (of {_listed(cells)}), by its name."
@@ -302,11 +303,18 @@ def _scores(series: pd.Series[Any]) -> npt.NDArray[np.float64]:
     import pandas as pd
 
     try:
-        return np.asarray(pd.to_numeric(series), dtype=np.float64)
+        numbers = np.asarray(pd.to_numeric(series, errors="coerce"), dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise DataError(
             f"column '{series.name}' is not a column of scores ({error}); expected numbers. Pass another column."
         ) from error
+    words = np.isnan(numbers) & series.notna().to_numpy()
+    if words.any():
+        raise DataError(
+            f"column '{series.name}' is not a column of scores: {int(words.sum())} of its {len(numbers)} values are no "
+            f"numbers, such as {series[words].iloc[0]!r}; expected numbers. Correct them, or pass another column."
+        )
+    return numbers
 
 
 def _listed(cells: Sequence[Cell]) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fairsad.evaluation.evaluate import AttributeEvaluation, Evaluation
 
 UNDEFINED = "–"
+NARROW = 0.05
 
 
 @dataclass(frozen=True)
@@ -26,20 +27,22 @@ class Table:
 
     Attributes:
         title: Heading.
-        columns: Column headings; the first column is text, the others are numbers.
+        columns: Column headings; the first column is text.
         rows: Cells.
         note: What stands below it.
+        numeric: Whether the other columns are numbers, which are aligned to the right.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    numeric: bool = True
 
     def to_markdown(self) -> str:
         """The table in Markdown, numbers aligned to the right."""
         lines = [f"### {self.title}", "", _markdown_row(self.columns)]
-        lines.append(_markdown_row([":---", *["---:"] * (len(self.columns) - 1)]))
+        lines.append(_markdown_row([":---", *["---:" if self.numeric else ":---"] * (len(self.columns) - 1)]))
         lines += [_markdown_row(row) for row in self.rows]
         return "\n".join([*lines, *(["", self.note] if self.note else [])])
 
@@ -60,12 +63,13 @@ def show_interval(interval: Interval | None, digits: int = 3) -> str:
     return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
 
 
-def show_estimate(estimate: Estimate, digits: int = 2) -> str:
-    """A value and its interval in one cell."""
-    value = show_number(estimate.value.value, digits)
-    if estimate.interval is None or not estimate.interval.defined:
-        return value
-    return f"{value} {show_interval(estimate.interval, digits)}"
+def show_estimate(estimate: Estimate) -> str:
+    """A value and its interval in one cell, with a third digit where two would hide how wide the interval is."""
+    interval = estimate.interval
+    if interval is None or not interval.defined:
+        return show_number(estimate.value.value, 2)
+    digits = 2 if interval.high - interval.low >= NARROW else 3
+    return f"{show_number(estimate.value.value, digits)} {show_interval(interval, digits)}"
 
 
 def show_metric(name: str) -> str:

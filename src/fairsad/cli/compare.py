@@ -1,0 +1,68 @@
+"""``fairsad compare``: methods side by side on any graphs, one's own included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def compare(
+    graphs: Annotated[
+        list[str],
+        typer.Argument(help="Benchmarks, synthetic:nodes=N, graph cards (.toml), saved graphs.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.", show_default=False)],
+    methods: Annotated[
+        str,
+        typer.Option(
+            "--methods", help="Methods of 'fairsad methods', or files of 'fairsad tune' (.toml), with commas between."
+        ),
+    ] = "gcn,fairsad,constant,threshold",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each method, with seeds 0 to N-1.")] = 5,
+    epochs: Annotated[
+        int | None,
+        typer.Option("--epochs", min=1, help="Epochs of every method, instead of its own.", show_default=False),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trials that run at the same time.")] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray", help="Run on the Ray cluster at this address; 'auto' finds or starts one.", show_default=False
+        ),
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try trials again that failed before.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Train several methods with several seeds, side by side: intervals, paired differences, findings, a page.
+
+    Differences are taken from the GCN, or from the first method where there is none.
+
+    Example: `fairsad compare german my-card.toml --methods gcn,fairsad,threshold --jobs 2 --out results/mine`
+    """
+    from fairsad.cli.reproduce import split_names
+    from fairsad.cli.studies import run_study
+    from fairsad.experiments.plan import distinct_labels, plan
+
+    rows = [_row(name) for name in split_names(methods)]
+    distinct_labels(rows)
+    overrides: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+    study = plan("compare", f"Comparison on {', '.join(graphs)}", rows, graphs, seeds=seeds, overrides=overrides)
+    run_study(study, out, jobs=jobs, ray=ray, retry_failed=retry_failed, quiet=quiet, as_json=as_json)
+
+
+def _row(name: str) -> Any:
+    """A method by name, or one with the settings of a file."""
+    from fairsad.experiments.plan import Row
+    from fairsad.methods.registry import method_class
+
+    if not name.endswith(".toml"):
+        card = method_class(name).card
+        reading = name.removeprefix(card.name).strip("-")  # the readings of a method are named after it
+        return Row(f"{card.title} ({reading})" if reading else card.title, name)
+    from fairsad.experiments.settings_file import read_settings
+
+    method, settings = read_settings(Path(name))
+    return Row(f"{method_class(method).card.title} ({Path(name).stem})", method, settings)

@@ -1,0 +1,97 @@
+"""``fairsad reproduce``: the paper's tables and figures, ours beside its."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fairsad.cli.output import console, print_json
+
+
+def reproduce(
+    study: Annotated[
+        str | None,
+        typer.Argument(
+            help="comparison, ablation, micro-macro, sensitivity, channels, layers or tradeoff.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the results; by default results/STUDY.", show_default=False)
+    ] = None,
+    datasets: Annotated[
+        str | None,
+        typer.Option(
+            "--datasets", help="Graphs, with commas between them; by default german,bail,credit.", show_default=False
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each row, with seeds 0 to N-1.")] = 5,
+    epochs: Annotated[
+        int | None,
+        typer.Option("--epochs", min=1, help="Epochs of every method, for a first look.", show_default=False),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trials that run at the same time.")] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray", help="Run on the Ray cluster at this address; 'auto' finds or starts one.", show_default=False
+        ),
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try trials again that failed before.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Run a study of the paper again, with intervals and the published numbers beside ours; alone, list the studies.
+
+    What is finished is never computed again: after a kill, the same command goes on.
+
+    Example: `fairsad reproduce comparison --datasets german,bail --jobs 2`
+    """
+    if study is None:
+        _list(as_json)
+        return
+    from fairsad.cli.studies import run_study
+    from fairsad.experiments.studies import study_card
+
+    overrides: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+    planned = study_card(study).plan(split_names(datasets), seeds=seeds, overrides=overrides)
+    run_study(
+        planned,
+        out or Path("results") / study,
+        jobs=jobs,
+        ray=ray,
+        retry_failed=retry_failed,
+        quiet=quiet,
+        as_json=as_json,
+    )
+
+
+def split_names(text: str | None) -> list[str]:
+    """Names with commas between them; a comma inside ``synthetic:nodes=100,seed=1`` does not end a name."""
+    names: list[str] = []
+    for part in (text or "").split(","):
+        if names and "=" in part and ":" not in part and ":" in names[-1]:
+            names[-1] += f",{part}"
+        elif part.strip():
+            names.append(part.strip())
+    return names
+
+
+def _list(as_json: bool) -> None:
+    from rich.table import Table
+
+    from fairsad.experiments.studies import NAMES, study_card
+
+    cards = [study_card(name) for name in NAMES]
+    if as_json:
+        print_json(
+            {card.name: {"title": card.title, "question": card.question, "rows": len(card.rows)} for card in cards}
+        )
+        return
+    table = Table()
+    for title in ("study", "question", "rows", "graphs"):
+        table.add_column(title, no_wrap=title == "study", justify="right" if title == "rows" else "left")
+    for card in cards:
+        table.add_row(card.name, card.question, str(len(card.rows)), ", ".join(card.graphs))
+    console.print(table)
