@@ -136,6 +136,18 @@ class FairGraph(Data):  # type: ignore[misc]  # PyG's Data is untyped
         graph.validate()
         return graph
 
+    def replace(self, **changes: Any) -> FairGraph:
+        """The same people with some of the arguments of ``build`` changed; the result is checked, this graph stays.
+
+        Example:
+            >>> from fairsad import load_graph
+            >>> graph = load_graph("synthetic:nodes=50,seed=1")
+            >>> graph.replace(edge_index=graph.edge_index[:, :0]).num_edges
+            0
+        """
+        kept = {name: getattr(self, name) for name in (*_TENSORS, "edge_index", *_FACTS, "node_ids")}
+        return FairGraph.build(**{**kept, **changes})
+
     # PyG keeps no entry for None, so these two have to be asked for.
 
     @property
@@ -256,7 +268,7 @@ class FairGraph(Data):  # type: ignore[misc]  # PyG's Data is untyped
         from safetensors.torch import save_file
 
         tensors = {
-            key: self[key].cpu().contiguous() for key in ("x", "y", "sensitive", "train_mask", "val_mask", "test_mask")
+            key: self[key].cpu().contiguous() for key in _TENSORS
         }
         # One direction is enough, and int32 where it fits: a third of the size on disk.
         forward = self.edge_index[:, self.edge_index[0] < self.edge_index[1]].cpu()
@@ -296,7 +308,7 @@ class FairGraph(Data):  # type: ignore[misc]  # PyG's Data is untyped
         return cls(
             edge_index=canonical_edges(forward, num_nodes),
             node_ids=_unpack_ids(facts.pop("node_ids", None), tensors),
-            **{key: tensors[key] for key in ("x", "y", "sensitive", "train_mask", "val_mask", "test_mask")},
+            **{key: tensors[key] for key in _TENSORS},
             **{
                 key: as_tuples(value) if key not in ("encoding", "name", "split_recipe") else value
                 for key, value in facts.items()
@@ -304,6 +316,8 @@ class FairGraph(Data):  # type: ignore[misc]  # PyG's Data is untyped
         )
 
 
+# Arguments of ``build``, besides edges and node_ids.
+_TENSORS = ("x", "y", "sensitive", "train_mask", "val_mask", "test_mask")
 _FACTS = (
     "sensitive_names",
     "sensitive_values",

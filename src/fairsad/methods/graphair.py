@@ -252,26 +252,8 @@ class Graphair(ClassifierMethod, Preparation):
             train(training, settings, Progress(f"{self.card.title}, views", progress))
             mask, links = training.draw_view(on_device)
         middle = encoder.middle if encoder.scaled else torch.zeros_like(on_device.x[0])
-        return FairGraph.build(
-            x=torch.where(mask, on_device.x, middle).cpu(),
-            edge_index=links.cpu(),
-            y=graph.y.cpu(),
-            **{key: graph[key].cpu() for key in ("sensitive", "train_mask", "val_mask", "test_mask")},
-            **{
-                key: getattr(graph, key)
-                for key in (
-                    "sensitive_names",
-                    "sensitive_values",
-                    "sensitive_columns",
-                    "feature_names",
-                    "label_names",
-                    "name",
-                    "split_recipe",
-                    "node_ids",
-                    "encoding",
-                )
-            },
-        )
+        x = torch.where(mask, on_device.x, middle)
+        return graph.replace(x=x.to(graph.x.device), edge_index=links.to(graph.x.device))
 
 
 class GraphairTraining:

@@ -22,6 +22,7 @@ _BUILT_IN = {
     "fairsad": "fairsad.methods.fairsad:FairSAD",
     "fairsad-code": "fairsad.methods.fairsad:FairSAD.reference_code",
     "gcn": "fairsad.methods.gcn:GCN",
+    "edits": "fairsad.methods.edits:EDITS",
     "nifty": "fairsad.methods.nifty:NIFTY",
     "fairgnn": "fairsad.methods.fairgnn:FairGNN",
     "fairvgnn": "fairsad.methods.fairvgnn:FairVGNN",
