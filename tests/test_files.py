@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairsad.files import as_tuples, whole_file
+from fairsad.files import as_tuples, whole_file, without_nan
 
 
 def test_the_target_appears_only_when_it_is_whole(tmp_path: Path) -> None:
@@ -44,3 +44,8 @@ def test_the_file_is_as_readable_as_any_other(tmp_path: Path) -> None:
 def test_nested_lists_become_tuples() -> None:
     assert as_tuples([["a"], ["b", ["c"]], 1]) == (("a",), ("b", ("c",)), 1)
     assert as_tuples({"kept": [1]}) == {"kept": [1]}
+
+
+def test_what_is_no_number_becomes_null() -> None:
+    nested = {"a": float("nan"), "b": [1.5, (float("inf"), None)], "c": {"d": -float("inf")}, "e": "nan", "f": 0}
+    assert without_nan(nested) == {"a": None, "b": [1.5, [None, None]], "c": {"d": None}, "e": "nan", "f": 0}

@@ -13,6 +13,7 @@ from torch_geometric.transforms import ToUndirected
 
 from fairsad.errors import DataError
 from fairsad.graph import FairGraph, canonical_edges
+from tests.graphs import toy_graph
 
 
 def small(**changes: Any) -> FairGraph:
@@ -237,3 +238,22 @@ def test_a_file_that_is_not_a_graph_is_refused(tmp_path: Path) -> None:
     save_file({"weight": torch.zeros(2)}, tmp_path / "model.safetensors")
     with pytest.raises(DataError, match="its format is None, expected 'fairsad-graph-1'"):
         FairGraph.load(tmp_path / "model.safetensors")
+
+
+def test_replacing_changes_what_is_named_and_keeps_everything_else() -> None:
+    graph = toy_graph(node_ids=[f"p{number}" for number in range(60)], encoding={"kept": 1}, split_recipe="thirds")
+    before = graph.fingerprint
+    other = graph.replace(x=graph.x + 1, edge_index=graph.edge_index[:, :0], sensitive_columns=[[]])
+    assert graph.fingerprint == before
+    assert torch.equal(other.x, graph.x + 1)
+    assert other.num_edges == 0
+    assert not other.sensitive_in_features
+    for name in ("y", "sensitive", "train_mask", "val_mask", "test_mask"):
+        assert torch.equal(other[name], graph[name])
+    for name in ("sensitive_names", "sensitive_values", "feature_names", "label_names", "name", "split_recipe"):
+        assert getattr(other, name) == getattr(graph, name)
+    assert list(other.node_ids) == list(graph.node_ids)
+    assert other.encoding == {"kept": 1}
+    assert graph.replace().fingerprint == before
+    with pytest.raises(DataError, match="feature_names has 5 entries; expected 2"):
+        graph.replace(x=graph.x[:, :2])

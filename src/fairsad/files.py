@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,3 +38,19 @@ def whole_file(target: str | os.PathLike[str]) -> Iterator[Path]:
 def as_tuples(value: Any) -> Any:
     """Nested lists as tuples: JSON has lists only, and names must not change by accident."""
     return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def without_nan(content: Any) -> Any:
+    """Numbers that are none as null, the one thing that every reader of JSON accepts for them.
+
+    Example:
+        >>> without_nan({"gap": float("nan"), "rates": (0.5, float("inf"))})
+        {'gap': None, 'rates': [0.5, None]}
+    """
+    if isinstance(content, Mapping):
+        return {key: without_nan(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [without_nan(value) for value in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content

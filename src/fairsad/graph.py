@@ -267,9 +267,7 @@ class FairGraph(Data):  # type: ignore[misc]  # PyG's Data is untyped
         """Write the graph as one safetensors file."""
         from safetensors.torch import save_file
 
-        tensors = {
-            key: self[key].cpu().contiguous() for key in _TENSORS
-        }
+        tensors = {key: self[key].cpu().contiguous() for key in _TENSORS}
         # One direction is enough, and int32 where it fits: a third of the size on disk.
         forward = self.edge_index[:, self.edge_index[0] < self.edge_index[1]].cpu()
         tensors["edges"] = forward.to(torch.int32 if self.num_nodes < 2**31 else torch.int64).contiguous()

@@ -96,20 +96,6 @@ def test_gathering_is_a_product_with_the_matrix(num_nodes: int, width: int, back
     torch.testing.assert_close(ours.gather(x), ours.dense() @ x, rtol=1e-5, atol=1e-5)
 
 
-def test_any_number_of_threads_gives_the_same_bits() -> None:
-    found = []
-    usual = torch.get_num_threads()
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        torch.manual_seed(4)
-        ours = changes(700)
-        for _ in range(3):
-            ours.step(*torch.randn(4, 700).unbind(), **SETTINGS)
-        found.append((ours.change.clone(), ours.gather(torch.randn(700, 9))))
-    torch.set_num_threads(usual)
-    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
-
-
 def test_the_largest_changes_are_relative_to_the_largest_of_their_sign(backend: str) -> None:
     ours = LinkChanges(Adjacency.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 4))
     #                            00    01    02   03   11   12    13   22   23   33

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.text import Text
+
+from fairsad.files import without_nan
 
 if TYPE_CHECKING:
     from fairsad.evaluation.tables import Table
@@ -29,17 +30,7 @@ def print_json(content: Any) -> None:
 
 def to_json(content: Any) -> str:
     """JSON as :func:`print_json` prints it."""
-    return json.dumps(_without_nan(content), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _without_nan(content: Any) -> Any:
-    if isinstance(content, Mapping):
-        return {key: _without_nan(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_without_nan(value) for value in content]
-    if isinstance(content, float) and not math.isfinite(content):
-        return None
-    return content
+    return json.dumps(without_nan(content), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def print_line(text: str, style: str | None = None) -> None:
