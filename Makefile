@@ -1,16 +1,19 @@
-# make demo   the main job on data inside the package      make test    the whole test suite
-# make check  lint, format, types                          make bench   the measurements, minutes to an hour
+# make demo       a comparison on data inside the package: a table, what it comes to, a page; under two minutes
+# make reproduce  every study of the paper on German, Bail and Credit, on one page; hours, and after a stop it goes on
+# make test       the whole test suite                make check  lint, format, types
+# make bench      the measurements, minutes to an hour
 
 PYTHON ?= python3
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench clean
+.PHONY: help install demo reproduce test check bench clean
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n 's/^# \(make\)/\1/p' Makefile
 
 # Installed again only when what is to be installed has changed.
 $(INSTALLED): pyproject.toml constraints.txt
@@ -21,9 +24,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 install: $(INSTALLED)
 
 demo: $(INSTALLED)
-	$(BIN)/fairsad describe german
-	$(BIN)/fairsad train german --out demo/german
-	$(BIN)/fairsad evaluate demo/german
+	$(BIN)/fairsad compare german --methods gcn,fairsad,constant,threshold --seeds 5 --jobs $(JOBS) --out demo/german
+
+reproduce: $(INSTALLED)
+	$(BIN)/fairsad reproduce all --jobs $(JOBS)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup

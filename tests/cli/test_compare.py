@@ -32,6 +32,8 @@ def test_a_comparison_leaves_tables_figures_and_a_page(tmp_path: Path, capsys: p
     shown, progress = capsys.readouterr()
     assert "What it comes to on" in shown
     assert "FairSAD (tuned)" in shown
+    assert "Constant always gives the most frequent label." in shown
+    assert "GCN + thresholds" not in shown, "only what is compared is explained"
     assert "[7/7]" in progress
     for name in ("report.html", "tables.md", "tables.tex", "summary.parquet", "trials.parquet", "figures/compare.pdf"):
         assert (out / name).is_file()

@@ -50,6 +50,21 @@ def test_what_was_chosen_is_trained_and_compared(tmp_path: Path, capsys: pytest.
     assert trials["GCN"]["epochs"] == 2
 
 
+def test_a_search_that_finds_nothing_leaves_what_it_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairsad.experiments.tune.MAJORITY_SHARE", 0.0)  # every predictor counts as constant
+    search = ("tune", GRAPH, "--method", "gcn", "--trials", 1, "--set", "epochs=2", "--quiet", "--out", tmp_path)
+    assert fairsad(*search) == 2
+    error = capsys.readouterr().err
+    assert "none of 1 candidates is more than a nearly constant predictor" in error
+    assert "choose another --method" in error
+    assert fairsad(*search, "--max-gap", 0.1) == 2
+    assert "allow a larger --max-gap" in capsys.readouterr().err
+    assert len(pd.read_csv(tmp_path / "candidates.csv")) == 1
+    assert not (tmp_path / "chosen.toml").exists()
+
+
 def test_a_method_without_a_search_space_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fairsad("tune", GRAPH, "--method", "constant", "--out", str(tmp_path)) == 2
     assert "declares no setting to search for" in capsys.readouterr().err

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from fairsad.errors import ProtocolError
 from fairsad.experiments.backends import Ended, Event, Started, failed
 from fairsad.experiments.runner import run
-from fairsad.experiments.store import Store, Trial
+from fairsad.experiments.store import Store, Study, Trial
 from fairsad.experiments.summary import summarise
 from tests.studies import predictions, quick_plan, result
 
@@ -107,7 +108,9 @@ def test_only_one_run_works_on_a_folder(tmp_path: Path) -> None:
     assert run(Store(tmp_path), quick_plan(), Nosy()).done == 4
 
 
-KILLED = """
+# -- killed ----------------------------------------------------------------------------------------------------
+
+RUNS = """
 import sys
 from fairsad.experiments.backends import Processes
 from fairsad.experiments.runner import run
@@ -115,31 +118,82 @@ from fairsad.experiments.store import Store
 from tests.studies import quick_plan
 
 if __name__ == "__main__":
-    run(Store(sys.argv[1]), quick_plan(seeds=3), Processes(1, threads=1))
+    folder, seeds, epochs, jobs = sys.argv[1], *map(int, sys.argv[2:])
+    run(Store(folder), quick_plan(seeds, epochs), Processes(jobs, threads=1))
 """
 
 
-@pytest.mark.timeout(300)
-def test_killed_again_and_again_it_ends_in_the_tables_of_an_uninterrupted_run(tmp_path: Path) -> None:
-    """``python -m benchmarks.kills`` does this ten times on a larger study."""
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED)
+def started(store: Store, seeds: int, epochs: int, jobs: int) -> subprocess.Popen[bytes]:
+    """A run in a process of its own, to be killed."""
+    store.folder.mkdir(parents=True, exist_ok=True)
+    script = store.folder.parent / "runs.py"
+    script.write_text(RUNS)
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    killed, whole = Store(tmp_path / "killed"), Store(tmp_path / "whole")
-    for _ in range(2):
-        process = subprocess.Popen([sys.executable, str(script), str(killed.folder)], env=environment)
-        before = len(list(killed.trials_folder.glob("*.json")))
-        deadline = time.monotonic() + 90
-        while len(list(killed.trials_folder.glob("*.json"))) == before and time.monotonic() < deadline:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-    study = quick_plan(seeds=3)
-    assert 2 <= len(killed.results()) < len(study.trials)
-    run(killed, study)
-    run(whole, study)
+    command = [sys.executable, str(script), str(store.folder), *map(str, (seeds, epochs, jobs))]
+    return subprocess.Popen(command, env=environment)
+
+
+def files_of(store: Store) -> dict[str, int]:
+    """Every result with the time it was written."""
+    return {path.name: path.stat().st_mtime_ns for path in store.trials_folder.glob("*.json")}
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "the run ended before it was killed; the study is too small"
+
+
+def check_that_both_are_whole(killed: Store, whole: Store, study: Study) -> None:
+    """The same tables, and every trial once."""
     tables = [
         summarise(store.results(), num_draws=50).drop(columns=["seconds", "peak_mb"]) for store in (whole, killed)
     ]
     assert tables[0].equals(tables[1])
-    assert len(list(killed.trials_folder.glob("*.json"))) == len(study.trials), "no trial is lost or doubled"
+    expected = {f"{trial.key}.json" for trial in study.trials}
+    assert set(files_of(killed)) == expected, "no trial is lost or doubled"
+    assert len(expected) == len(study.trials)
+
+
+@pytest.mark.timeout(300)
+def test_killed_again_and_again_it_ends_in_the_tables_of_an_uninterrupted_run(tmp_path: Path) -> None:
+    killed, whole, study = Store(tmp_path / "killed"), Store(tmp_path / "whole"), quick_plan(seeds=3)
+    for _ in range(2):
+        before = files_of(killed)
+        process = started(killed, seeds=3, epochs=4, jobs=1)
+        deadline = time.monotonic() + 90
+        while len(files_of(killed)) == len(before) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        kill(process)
+        assert before.items() <= files_of(killed).items(), "what is finished is not computed again"
+    assert 2 <= len(killed.results()) < len(study.trials)
+    run(killed, study)
+    run(whole, study)
+    check_that_both_are_whole(killed, whole, study)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_at_ten_random_moments_it_ends_in_the_tables_of_an_uninterrupted_run(tmp_path: Path) -> None:
+    seeds, epochs, jobs = 20, 200, 2
+    study = quick_plan(seeds, epochs)
+    killed, whole = Store(tmp_path / "killed"), Store(tmp_path / "whole")
+    begin = time.monotonic()
+    assert started(whole, seeds, epochs, jobs).wait() == 0
+    seconds = time.monotonic() - begin
+    # from before the first trial begins to a good part of the study, on a fast machine and on a busy one
+    first = seconds - (max(files_of(whole).values()) - min(files_of(whole).values())) / 1e9
+    latest = first + 0.2 * (seconds - first)
+
+    moments = random.Random(0)
+    finished = []
+    for _ in range(10):
+        before = files_of(killed)
+        process = started(killed, seeds, epochs, jobs)
+        time.sleep(moments.uniform(0.0, latest))
+        kill(process)
+        assert before.items() <= files_of(killed).items(), "what is finished is not computed again"
+        finished.append(len(files_of(killed)))
+    print(f"killed within {latest:.0f} s each time; finished of {len(study.trials)} trials: {finished}")
+    assert 0 < finished[-1] < len(study.trials)
+    assert started(killed, seeds, epochs, jobs).wait() == 0
+    check_that_both_are_whole(killed, whole, study)

@@ -62,6 +62,11 @@ def test_the_legend_names_every_row() -> None:
     assert [span.text for span in drawn.iter("span")] == ["GCN", "Mine <b>"]
 
 
+def test_the_legend_flags_a_row() -> None:
+    drawn = ElementTree.fromstring(str(legend(["GCN", "Mine"], styles(["GCN", "Mine"]), ["Mine"])))
+    assert [span.text for span in drawn.iter("span")] == ["GCN", "Mine †"]
+
+
 def test_a_difference_that_may_be_chance_is_hollow() -> None:
     rows = [("sure", -5.0, -8.0, -2.0), ("unsure", 1.0, -1.0, 3.0), ("unknown", math.nan, math.nan, math.nan)]
     root = parsed(differences(rows, metric="ΔDP", reference="GCN", graph="bail"))
@@ -76,6 +81,8 @@ def test_a_curve_has_its_band_and_its_points() -> None:
     assert len(list(root.iter("circle"))) == 3
     assert "K = 2: AUC" not in words(root)
     assert "K = 2: 85.0 % [83.0, 87.0]" in words(root)
+    bars = [bar for bar in root.iter("line") if str(bar.get("class")).startswith("bar")]
+    assert len(bars) == 2, "an interval shows also where its neighbours have none"
 
 
 @pytest.mark.parametrize("missing", [False, True])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -25,30 +26,47 @@ def test_conclusions_are_what_the_numbers_say(digest: Digest) -> None:
     assert gap["FairSAD"] is not None
     change = f"{100 * gap['GCN']['mean']:.1f} → {100 * gap['FairSAD']['mean']:.1f}"
     assert any(sentence.startswith(f"FairSAD against GCN: ΔDP {change}") for sentence in told)
-    assert any("Not beaten in both AUC and ΔDP by any other row: GCN, FairSAD" in sentence for sentence in told)
+    assert "By their means, no other row beats these in both AUC and ΔDP: GCN and FairSAD." in told
     assert any(sentence.startswith("Beside the paper: ") for sentence in told)
     assert not any("Nearly constant" in sentence for sentence in told), "the constant predictor itself is no news"
 
 
-def test_a_nearly_constant_row_is_named(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+def decides_nothing(folder: Path, label: str) -> Digest:
+    """The made-up comparison, with a row that is another method and predicts what the constant predictor does."""
+    store = Store(folder)
     study = made_up(store)
-    import dataclasses
+    constant = next(each for each in store.results() if each.trial.label == "Constant")
+    for trial in study.trials:
+        if trial.label == label:
+            store.write(dataclasses.replace(constant, trial=trial), *reversed(store.predictions(constant.trial)))
+    return Digest.of(store, num_draws=100)
 
-    renamed = [
-        dataclasses.replace(each.trial, label="FairSAD" if each.trial.label == "Constant" else each.trial.label)
-        for each in store.results()
-    ]
-    kept = [trial for trial, old in zip(renamed, study.trials, strict=True) if old.label != "FairSAD"]
-    results = {old.key: (store.read(old), store.predictions(old)) for old in study.trials if old.label != "FairSAD"}
-    store.write_study(dataclasses.replace(study, trials=tuple(kept), methods=("GCN", "FairSAD")))
-    for trial, (old, (nodes, predictions)) in zip(kept, results.values(), strict=True):
-        assert old is not None
-        store.write(dataclasses.replace(old, trial=trial), predictions, nodes)
-    digest = Digest.of(store, num_draws=100)
-    assert digest.conclusions("german")[0].startswith("Nearly constant: FairSAD.")
+
+def test_a_nearly_constant_row_is_named_and_is_nobody_s_best(tmp_path: Path) -> None:
+    digest = decides_nothing(tmp_path, "FairSAD")
+    told = digest.conclusions("german")
+    assert told[0] == (
+        "In short, against GCN: FairSAD gives almost everybody the same answer, so that a small gap says nothing."
+    )
+    assert told[1].startswith("Nearly constant: FairSAD. Almost everybody gets the same answer there")
     worst = digest.findings[0]
     assert (worst.code, worst.severity) == ("NEARLY_CONSTANT", "problem")
+    gap = digest.cell("german", "FairSAD", "demographic_parity_gap")
+    assert gap is not None
+    assert (gap["mean"], gap["rank"]) == (0.0, None)
+
+
+def test_a_reference_that_decides_nothing_is_told_first(tmp_path: Path) -> None:
+    digest = decides_nothing(tmp_path, "GCN")
+    assert digest.conclusions("german")[0].startswith("In short: GCN gives almost everybody the same answer;")
+
+
+def test_what_it_comes_to_is_one_sentence(digest: Digest, tmp_path: Path) -> None:
+    assert digest.conclusions("german")[0] == digest.verdict("german")[0]
+    assert digest.verdict("german") == ["In short, against GCN: FairSAD shows no sure change of ΔDP."]
+    store = Store(tmp_path)
+    made_up_sweep(store, {"num_channels": (1.0, 2.0)})
+    assert Digest.of(store, num_draws=50).verdict("bail") == []
 
 
 def test_findings_count_their_seeds(digest: Digest) -> None:

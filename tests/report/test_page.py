@@ -14,6 +14,7 @@ from fairsad.experiments.runner import run
 from fairsad.experiments.store import Result, Store
 from fairsad.report.digest import Digest
 from fairsad.report.page import page, write_page
+from fairsad.report.palette import contrast
 from tests.studies import made_up, made_up_sweep, quick_plan
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -48,6 +49,8 @@ def test_the_summary_comes_first_and_says_what_failed(digests: list[Digest]) -> 
     text = page(digests[:1])
     assert text.index('id="summary"') < text.index('id="study-comparison"') < text.index('id="protocol"')
     assert "it &lt;broke&gt;" in text
+    (short,) = digests[0].verdict("german")
+    assert text.index(f'<p class="verdict">{short}</p>') < text.index("<ul", text.index('id="summary"'))
     for sentence in digests[0].conclusions("german"):
         assert sentence.replace("'", "&#39;") in text
 
@@ -165,6 +168,21 @@ def test_in_a_browser_it_fits_a_phone_and_follows_the_dark(opened: tuple[Any, li
     tab.emulate_media(media="print")
     assert tab.locator("nav").is_hidden()
     assert trouble == []
+
+
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+def test_in_a_browser_the_numbers_of_a_heat_map_can_be_read(opened: tuple[Any, list[str]]) -> None:
+    tab, _ = opened
+    shown = tab.locator("svg.chart g:has(> text.cell)").evaluate_all(
+        "groups => groups.map(g => ['rect', 'text'].map(name => getComputedStyle(g.querySelector(name)).fill))"
+    )
+    assert len(shown) == 8, "two charts of four points"
+    for box, text in shown:
+        assert (
+            contrast(*("#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", fill)) for fill in (box, text)))
+            > 4.5
+        )
 
 
 @pytest.mark.browser

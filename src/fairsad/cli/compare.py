@@ -7,6 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+# What a reader should know of the methods that stand beside the others as yardsticks.
+YARDSTICKS = {
+    "constant": "Constant always gives the most frequent label.",
+    "threshold": "GCN + thresholds moves the decision threshold of a GCN group by group, and needs to know everybody's "
+    "group to predict.",
+}
+
 
 def compare(
     graphs: Annotated[
@@ -23,9 +30,16 @@ def compare(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each method, with seeds 0 to N-1.")] = 5,
     epochs: Annotated[
         int | None,
-        typer.Option("--epochs", min=1, help="Epochs of every method, instead of its own.", show_default=False),
+        typer.Option(
+            "--epochs",
+            min=1,
+            help="Epochs of every method, instead of its own; what a file sets stands.",
+            show_default=False,
+        ),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trials that run at the same time.")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, help="Runs at the same time, each in a process of its own.")
+    ] = 1,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -38,7 +52,8 @@ def compare(
 ) -> None:
     """Train several methods with several seeds, side by side: intervals, paired differences, findings, a page.
 
-    Differences are taken from the GCN, or from the first method where there is none.
+    Differences are taken from the GCN, or from the first method where there is none. What is finished is never
+    computed again: after a kill, or with more seeds or methods, the same command goes on.
 
     Example: `fairsad compare german my-card.toml --methods gcn,fairsad,threshold --jobs 2 --out results/mine`
     """
@@ -48,8 +63,10 @@ def compare(
 
     rows = [_row(name) for name in split_names(methods)]
     distinct_labels(rows)
+    note = " ".join(told for method, told in YARDSTICKS.items() if method in {row.method for row in rows})
     overrides: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
-    study = plan("compare", f"Comparison on {', '.join(graphs)}", rows, graphs, seeds=seeds, overrides=overrides)
+    title = f"Comparison on {', '.join(graphs)}"
+    study = plan("compare", title, rows, graphs, seeds=seeds, note=note, overrides=overrides)
     run_study(study, out, jobs=jobs, ray=ray, retry_failed=retry_failed, quiet=quiet, as_json=as_json)
 
 

@@ -7,18 +7,27 @@ from typing import Annotated, Any
 
 import typer
 
-from fairsad.cli.output import console, print_json
+from fairsad.cli.output import console, print_json, print_line
+
+# In place of a study's name.
+EVERY_STUDY = "all"
 
 
 def reproduce(
     study: Annotated[
         str | None,
         typer.Argument(
-            help="comparison, ablation, micro-macro, sensitivity, channels, layers or tradeoff.", show_default=False
+            help="comparison, ablation, micro-macro, sensitivity, channels, layers, tradeoff; or all.",
+            show_default=False,
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the results; by default results/STUDY.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Folder for the results; by default results/STUDY, and results with a folder per study for all.",
+            show_default=False,
+        ),
     ] = None,
     datasets: Annotated[
         str | None,
@@ -31,7 +40,9 @@ def reproduce(
         int | None,
         typer.Option("--epochs", min=1, help="Epochs of every method, for a first look.", show_default=False),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Trials that run at the same time.")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, help="Runs at the same time, each in a process of its own.")
+    ] = 1,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -46,25 +57,36 @@ def reproduce(
 
     What is finished is never computed again: after a kill, the same command goes on.
 
-    Example: `fairsad reproduce comparison --datasets german,bail --jobs 2`
+    Example: `fairsad reproduce comparison --datasets german,bail --jobs 2`; every study, and one page of all:
+    `fairsad reproduce all --jobs 2`
     """
     if study is None:
         _list(as_json)
         return
-    from fairsad.cli.studies import run_study
-    from fairsad.experiments.studies import study_card
+    from fairsad.cli.studies import PAGE_FILE, run_study
+    from fairsad.errors import DataError
+    from fairsad.experiments.studies import NAMES, study_card
+    from fairsad.report.page import write_page
 
+    every = study == EVERY_STUDY
+    if every and as_json:
+        raise DataError("--json prints one study; name it, or read summary.csv in the folder of each.")
     overrides: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
-    planned = study_card(study).plan(split_names(datasets), seeds=seeds, overrides=overrides)
-    run_study(
-        planned,
-        out or Path("results") / study,
-        jobs=jobs,
-        ray=ray,
-        retry_failed=retry_failed,
-        quiet=quiet,
-        as_json=as_json,
-    )
+    folder = out or (Path("results") if every else Path("results") / study)
+    # all are planned before the first is run, so that what is wrong is told at once
+    planned = [
+        (
+            study_card(name).plan(split_names(datasets), seeds=seeds, overrides=overrides),
+            folder / name if every else folder,
+        )
+        for name in (NAMES if every else (study,))
+    ]
+    digests = [
+        run_study(each, where, jobs=jobs, ray=ray, retry_failed=retry_failed, quiet=quiet, as_json=as_json)
+        for each, where in planned
+    ]
+    if every:
+        print_line(f"All studies on one page: {write_page(digests, folder / PAGE_FILE)}")
 
 
 def split_names(text: str | None) -> list[str]:

@@ -28,8 +28,12 @@ def run_study(
     retry_failed: bool,
     quiet: bool,
     as_json: bool,
-) -> None:
-    """Run what is missing, write tables, figures and the page, and show the tables."""
+) -> Digest:
+    """Run what is missing, write tables, figures and the page, and show the tables.
+
+    Returns:
+        What came of it.
+    """
     from fairsad.experiments.runner import run
     from fairsad.experiments.store import Store
     from fairsad.report.digest import Digest
@@ -51,6 +55,7 @@ def run_study(
     else:
         show(digest)
         _print_end(tally, store, written)
+    return digest
 
 
 def write_report(digest: Digest, folder: Path) -> list[Path]:
@@ -84,6 +89,8 @@ def show(digest: Digest) -> None:
     from fairsad.report.tables import shown_tables
 
     print_line(digest.study.title, style="bold")
+    if digest.study.note:
+        print_line(digest.study.note, style="dim")
     print_tables(shown_tables(digest))
     if digest.published is not None and digest.published.statements:
         print_line("\nWhat the paper says", style="bold")

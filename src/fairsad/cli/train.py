@@ -57,11 +57,12 @@ def train(
 ) -> None:
     """Train a method on a graph and save it, with what it scores on the test nodes.
 
-    Example: `fairsad train german --seeds 5 --set alpha=0.5 --out runs/german`, or, with a GCN on the graph that
-    another method makes of this one, `fairsad train german --method gcn --prepare edits --out runs/german-edits`
+    A setting is the one given here with --set, --epochs or --seed; or else that of the file of --config, the published
+    one, the method's own.
 
-    What is given here with --set, --epochs or --seed stands above the file of --config, and that above the published
-    settings.
+    Example: `fairsad train german --seeds 5 --set alpha=0.5 --out runs/german`; with what 'fairsad tune' chose:
+    `fairsad train german --config runs/tune/chosen.toml --out runs/german`; a GCN on the graph that another method
+    makes of this one: `fairsad train german --method gcn --prepare edits --out runs/german-edits`
     """
     from fairsad.errors import DataError
     from fairsad.methods.parameters import check_parameters, parameters_of

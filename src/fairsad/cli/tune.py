@@ -66,6 +66,7 @@ def tune(
         backend=Processes(jobs),
         listener=None if quiet else lambda event: _print_progress(event, trials),
     )
+    _write_candidates(candidates, out / CANDIDATES_FILE)  # also when none is good enough to be chosen
     chosen = choose(candidates, max_gap)
     nodes = f"validation {utility} {chosen.utility:.4f}, {gap} {chosen.gap:.4f}"
     write_settings(
@@ -74,7 +75,6 @@ def tune(
         fixed | chosen.settings,
         f"Chosen by 'fairsad tune {graph}' among {len(candidates)} settings, {seeds} seed(s) each: {nodes}.",
     )
-    _write_candidates(candidates, out / CANDIDATES_FILE)
     write_front(candidates, chosen, utility, gap, out)
     if as_json:
         print_json({"chosen": vars(chosen), "candidates": [vars(each) for each in candidates]})

@@ -24,7 +24,7 @@ import numpy as np
 
 from fairsad.errors import DataError
 from fairsad.evaluation.predictions import Predictions
-from fairsad.files import whole_file
+from fairsad.files import whole_file, without_nan
 from fairsad.groups import Groups
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; what is not a number becomes null."""
         content = {name: value for name, value in vars(self).items() if name not in ("trial", "folder")}
-        cleaned: dict[str, Any] = _without_nan({"format": RESULT_FORMAT, "trial": asdict(self.trial), **content})
+        cleaned: dict[str, Any] = without_nan({"format": RESULT_FORMAT, "trial": asdict(self.trial), **content})
         return cleaned
 
     @classmethod
@@ -361,16 +361,6 @@ def _read_json(path: Path) -> Any:
 def _write_json(content: Mapping[str, Any], path: Path) -> None:
     with whole_file(path) as partial:
         partial.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n", encoding="utf-8")
-
-
-def _without_nan(content: Any) -> Any:
-    if isinstance(content, Mapping):
-        return {key: _without_nan(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_without_nan(value) for value in content]
-    if isinstance(content, float) and not math.isfinite(content):
-        return None
-    return content
 
 
 def _number(value: float | None) -> float:

@@ -10,7 +10,7 @@ seeds of both sides only. It is Welch's, with the published standard deviation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ def summarise(
     level: float = 0.95,
     num_draws: int = 2000,
     intervals: bool = True,
+    unranked: Collection[tuple[str, str, str]] = (),
 ) -> pd.DataFrame:
     """One row per graph, label, point and metric.
 
@@ -51,8 +52,8 @@ def summarise(
     ``failed``, ``published_mean, published_std, published_missing`` (a word such as ``"OOM"``), ``difference,
     difference_low, difference_high`` (ours minus published), ``within_two_std`` (of the published mean, by the
     published standard deviation), ``rank`` (1 best, 2 second best, ... among the labels at one point; none for the
-    constant predictor), ``impossible`` (why a published number cannot be right), ``seconds`` (mean), ``peak_mb``
-    (largest).
+    constant predictor and for the unranked rows), ``impossible`` (why a published number cannot be right), ``seconds``
+    (mean), ``peak_mb`` (largest).
 
     Args:
         results: Of one study, in its order.
@@ -60,6 +61,7 @@ def summarise(
         level: Confidence level of the intervals.
         num_draws: Bootstrap draws.
         intervals: Whether to make intervals of the means, which takes most of the time.
+        unranked: Graph, label and point of further rows that decide nothing.
     """
     import pandas as pd
 
@@ -68,7 +70,7 @@ def summarise(
     for runs in _by_row(results):
         rows += _rows(runs, coordinates, published, level, num_draws, intervals)
     frame = pd.DataFrame(rows, columns=_columns(coordinates))
-    frame["rank"] = _ranks(frame)
+    frame["rank"] = _ranks(frame, unranked)
     for name in ("seeds", "failed"):
         frame[name] = frame[name].astype("int64")
     frame["within_two_std"] = frame["within_two_std"].astype("boolean")
@@ -230,12 +232,16 @@ def welch_difference(
     return difference, difference - half, difference + half
 
 
-def _ranks(frame: pd.DataFrame) -> pd.Series[Any]:
+def _ranks(frame: pd.DataFrame, unranked: Collection[tuple[str, str, str]]) -> pd.Series[Any]:
     """1 for the best mean among the labels of a graph, point and metric; equal means share it, one alone has none."""
     import pandas as pd
 
     ranks = pd.Series(pd.NA, index=frame.index, dtype="Int64")
-    ranked = frame[~frame["method"].isin(UNRANKED_METHODS) & frame["mean"].notna()]
+    rows = zip(frame["graph"], frame["label"], frame["point"], strict=True)
+    decides = ~frame["method"].isin(UNRANKED_METHODS) & pd.Series(
+        [row not in unranked for row in rows], index=frame.index, dtype=bool
+    )
+    ranked = frame[decides & frame["mean"].notna()]
     for (_, _, metric), group in ranked.groupby(["graph", "point", "metric"], sort=False):
         if len(group) < 2:
             continue

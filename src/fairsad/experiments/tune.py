@@ -165,9 +165,10 @@ def choose(candidates: Sequence[Candidate], max_gap: float | None = None) -> Can
         fit = [each for each in fit if each.gap <= max_gap]
     if not fit:
         limit = "" if max_gap is None else f" with a gap of at most {max_gap:g}"
+        way_out = "choose another --method" if max_gap is None else "allow a larger --max-gap"
         raise ProtocolError(
             f"none of {len(candidates)} candidates{limit} is more than a nearly constant predictor. "
-            "Try more candidates with --trials, or allow a larger --max-gap."
+            f"Try more candidates with --trials, or {way_out}."
         )
     return max(fit, key=lambda each: each.utility if max_gap is not None else each.utility - each.gap)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -110,8 +110,8 @@ def scatter(points: Sequence[Point], looks: Mapping[str, Style], *, gap: str, ut
     return _svg(f"{utility} against {gap} on {graph}", *parts)
 
 
-def legend(labels: Sequence[str], looks: Mapping[str, Style]) -> Markup:
-    """The mark of each row with its name."""
+def legend(labels: Sequence[str], looks: Mapping[str, Style], flagged: Collection[str] = ()) -> Markup:
+    """The mark of each row with its name, and a dagger behind those that are flagged."""
     items = [
         element(
             "li",
@@ -123,7 +123,7 @@ def legend(labels: Sequence[str], looks: Mapping[str, Style]) -> Markup:
                 height=16,
                 aria_hidden="true",
             ),
-            element("span", label),
+            element("span", f"{label} †" if label in flagged else label),
         )
         for label in labels
     ]
@@ -203,6 +203,8 @@ def curve(
     parts.append(
         path([(place, y(point[1])) for place, point in zip(places, points, strict=True)], class_=f"joined stroke-{ink}")
     )
+    # a point between two without an interval has no band around it
+    parts += [line(place, y(point[2]), place, y(point[3]), class_=f"bar stroke-{ink}") for place, point in banded]
     for place, (setting, mean, low, high) in zip(places, points, strict=True):
         interval = "" if math.isnan(low) else f" [{low:.1f}, {high:.1f}]"
         words = f"{coordinate} = {setting:g}: {mean:.1f} %{interval}"

@@ -71,6 +71,11 @@ class Constant(NamedTuple):
     of: int
     answer: str
 
+    @property
+    def mostly(self) -> bool:
+        """Whether that is so with half of the seeds or more."""
+        return 2 * self.seeds >= self.of
+
 
 @dataclass(frozen=True, eq=False)
 class Digest:
@@ -112,14 +117,16 @@ class Digest:
                 + ". Run the study first."
             )
         published = load_published(study.published) if study.published else None
+        constant = _constant(results)
+        unranked = {row for row, found in constant.items() if found.mostly}
         return cls(
             study,
             results,
             published,
-            summarise(results, published, level=level, num_draws=num_draws),
+            summarise(results, published, level=level, num_draws=num_draws, unranked=unranked),
             {} if study.coordinates else _comparisons(study, results, level, num_draws),
             tuple(_findings(results)),
-            _constant(results),
+            constant,
             level,
         )
 
@@ -189,11 +196,12 @@ class Digest:
     def nearly_constant(self, graph: str, label: str, point: str = "") -> bool:
         """Whether a row gives almost everybody the same answer, with half of its seeds or more."""
         found = self.constant.get((graph, label, point))
-        return found is not None and 2 * found.seeds >= found.of
+        return found is not None and found.mostly
 
     def conclusions(self, graph: str) -> list[str]:
         """What the numbers of a graph come to, in plain words."""
         return [
+            *self.verdict(graph),
             *_nearly_constant(self, graph),
             *_against_reference(self.comparisons.get(graph), self.by_design(graph)),
             *_ranges(self, graph),
@@ -201,6 +209,10 @@ class Digest:
             *_probed(self, graph),
             *_beside_published(self.frame, graph),
         ]
+
+    def verdict(self, graph: str) -> list[str]:
+        """The one sentence to take away from the comparisons on a graph; none where there are none."""
+        return list(_verdict(self, graph))
 
     def by_design(self, graph: str) -> set[str]:
         """Rows that decide nothing by design, of which nothing needs to be said."""
@@ -279,17 +291,57 @@ def _constant(results: Iterable[Result]) -> dict[tuple[str, str, str], Constant]
 # -- conclusions ----------------------------------------------------------------------------------------------
 
 
+def _verdict(digest: Digest, graph: str) -> Iterator[str]:
+    """Which rows reduce the gap of the reference, and at what cost; a row that decides nothing reduces none."""
+    comparison = digest.comparisons.get(graph)
+    if comparison is None:
+        return
+    reference = comparison.reference
+    if digest.nearly_constant(graph, reference):
+        who = _with_seeds(digest, graph, reference)
+        yield f"In short: {who} gives almost everybody the same answer; a difference from its gap says nothing."
+        return
+    gap, utility = _gap_and_utility(comparison)
+    title = find_metric(utility.metric).title
+    kinds: dict[tuple[str, str, str], list[str]] = {}
+    for label in comparison.models:
+        if label == reference or label in digest.by_design(graph):
+            continue
+        reduced, lost = (row.differences[label].excludes_zero for row in (gap, utility))
+        if digest.nearly_constant(graph, label):
+            kind = ("gives", "give", "almost everybody the same answer, so that a small gap says nothing")
+        elif not reduced:
+            kind = ("shows", "show", "no sure change of ΔDP")
+        elif gap.differences[label].value > 0:
+            kind = ("raises", "raise", "ΔDP")
+        elif lost and utility.differences[label].value < 0:
+            kind = ("reduces", "reduce", f"ΔDP at a loss of {title}")
+        else:
+            kind = ("reduces", "reduce", f"ΔDP without a sure loss of {title}")
+        kinds.setdefault(kind, []).append(
+            _with_seeds(digest, graph, label) if digest.nearly_constant(graph, label) else label
+        )
+    told = [
+        f"{listed(labels, len(labels))} {one if len(labels) == 1 else many} {what}"
+        for (one, many, what), labels in kinds.items()
+    ]
+    if told:
+        yield f"In short, against {reference}: {'; '.join(told)}."
+
+
+def _with_seeds(digest: Digest, graph: str, label: str) -> str:
+    """A row that is nearly constant, with the number of its seeds that are, unless all are."""
+    found = digest.constant[graph, label, ""]
+    return f"{label} ({found.seeds} of {found.of} seeds)" if found.seeds < found.of else label
+
+
 def _nearly_constant(digest: Digest, graph: str) -> Iterator[str]:
     """Which rows decide nothing, and what that scores."""
     rows = {(label, point): found for (at, label, point), found in digest.constant.items() if at == graph}
     if not rows:
         return
     if digest.shape == "table":
-        named = [
-            f"{label} ({found.seeds} of {found.of} seeds)" if found.seeds < found.of else label
-            for (label, _), found in rows.items()
-        ]
-        who = listed(named)
+        who = listed([_with_seeds(digest, graph, label) for label, _ in rows])
     else:
         points = len(digest.frame.loc[digest.frame["graph"] == graph, ["label", "point"]].drop_duplicates())
         who = f"{sum(digest.nearly_constant(graph, *row) for row in rows)} of {points} points"
@@ -318,8 +370,7 @@ def _against_reference(comparison: Comparison | None, by_design: set[str]) -> It
     """For each row what became of the gap and of utility, and whether that is sure."""
     if comparison is None:
         return
-    attributes = [row.attribute for row in comparison.rows if row.metric == "demographic_parity_gap"]
-    gap, utility = comparison.row("demographic_parity_gap", attributes[0]), comparison.row(_utility_of(comparison))
+    gap, utility = _gap_and_utility(comparison)
     title = find_metric(utility.metric).title
     for label in comparison.models:
         if label == comparison.reference or label in by_design:
@@ -331,8 +382,11 @@ def _against_reference(comparison: Comparison | None, by_design: set[str]) -> It
         yield f"{label} against {comparison.reference}: {'; '.join(told)}."
 
 
-def _utility_of(comparison: Comparison) -> str:
-    return "auc" if any(row.metric == "auc" for row in comparison.rows) else "accuracy"
+def _gap_and_utility(comparison: Comparison) -> tuple[Any, Any]:
+    """The rows of a comparison that its sentences are about."""
+    attributes = [row.attribute for row in comparison.rows if row.metric == "demographic_parity_gap"]
+    utility = "auc" if any(row.metric == "auc" for row in comparison.rows) else "accuracy"
+    return comparison.row("demographic_parity_gap", attributes[0]), comparison.row(utility)
 
 
 def _change(row: Any, label: str, reference: str, title: str, verbs: tuple[str, str]) -> str:
@@ -357,11 +411,17 @@ def _ranges(digest: Digest, graph: str) -> Iterator[str]:
         frame = digest.frame
         chosen = frame[(frame["graph"] == graph) & (frame["metric"] == metric) & frame["mean"].notna()]
         if not chosen.empty:
-            low, high = (chosen.iloc[place] for place in (chosen["mean"].argmin(), chosen["mean"].argmax()))
-            ends = (f"{100 * end['mean']:.1f} (at {row_name('', end['point'])})" for end in (low, high))
+            ends = (_end_of_range(chosen, end) for end in (chosen["mean"].min(), chosen["mean"].max()))
             told.append(f"{_symbol(metric)} lies between {' and '.join(ends)}")
     if told:
         yield f"{'; '.join(told)}."
+
+
+def _end_of_range(chosen: pd.DataFrame, end: float) -> str:
+    """A mean with the first point that has it, and how many others do."""
+    first, *others = chosen.loc[chosen["mean"] == end, "point"]
+    also = f" and {len(others)} other point{'s' if len(others) > 1 else ''}" if others else ""
+    return f"{100 * end:.1f} (at {row_name('', first)}{also})"
 
 
 def _front(digest: Digest, graph: str) -> Iterator[str]:
@@ -381,8 +441,8 @@ def _front(digest: Digest, graph: str) -> Iterator[str]:
         + (" (nearly constant)" if digest.nearly_constant(graph, label, point) else "")
         for label, point in best.index
     ]
-    what = f"{_symbol(utility)} and a smaller {_symbol(gap)}"
-    yield f"By their means, no row has both a higher {what} than: {listed(named, len(named))}."
+    what = f"{_symbol(utility)} and {_symbol(gap)}"
+    yield f"By their means, no other row beats these in both {what}: {listed(named, len(named))}."
 
 
 def _probed(digest: Digest, graph: str) -> Iterator[str]:

@@ -72,8 +72,8 @@ def page(digests: Sequence[Digest], title: str = "") -> str:
             element(
                 "section",
                 element("h2", "Summary"),
-                *_summary(digests),
                 element("p", HOW_TO_READ, class_="note"),
+                *_summary(digests),
                 id="summary",
             ),
             *(element("section", element("h2", text), *content, id=name) for name, text, content in sections),
@@ -97,7 +97,7 @@ def page(digests: Sequence[Digest], title: str = "") -> str:
 HOW_TO_READ = (
     "ΔDP is the difference between groups in the share of positive predictions, ΔEO that among people whose label is "
     "positive; 0 is no difference. ± is the standard deviation over seeds, dividing by their number; brackets are "
-    "intervals of the mean, over seeds and test nodes."
+    "intervals, over seeds and test nodes; a difference is sure when its interval leaves out 0, or else may be chance."
 )
 CAUTION = (
     "A gap that is small by these measures says nothing about other measures, other data, or whether the labels "
@@ -144,7 +144,9 @@ def _summary(digests: Sequence[Digest]) -> Iterator[Markup]:
         for graph in digest.graphs:
             if told := digest.conclusions(graph):
                 heading = element("h3", f"{several}{graph}")
-                yield element("div", heading, *_people(digest, graph), _list(told), class_="card")
+                short = digest.verdict(graph)
+                lead = [element("p", sentence, class_="verdict") for sentence in short]
+                yield element("div", heading, *_people(digest, graph), *lead, _list(told[len(short) :]), class_="card")
         if digest.failures or digest.missing:
             yield _failures(digest)
 
@@ -209,7 +211,11 @@ def _scatter(digest: Digest, graph: str, looks: Mapping[str, Style]) -> Iterator
         "mean; the dotted line joins rows that no other row beats in both."
     )
     labels = list(dict.fromkeys(point["label"] for point in points))
-    beside = element("div", charts.legend(labels, looks), element("figcaption", caption))
+    decides = {each["label"] for each in points if not digest.nearly_constant(graph, each["label"], each["point"])}
+    flagged = [label for label in labels if label not in decides]
+    if flagged:
+        caption += " † Nearly constant: a small gap says nothing there."
+    beside = element("div", charts.legend(labels, looks, flagged), element("figcaption", caption))
     yield element("figure", drawn, beside, class_="beside")
 
 
@@ -238,9 +244,8 @@ def _curves(digest: Digest, graph: str) -> Iterator[Markup]:
                 )
             )
     yield element("div", *drawn, class_="charts")
-    yield element(
-        "p", f"Bands are {100 * digest.level:g} % intervals of the mean over seeds and test nodes.", class_="note"
-    )
+    told = f"Bands and bars are {100 * digest.level:g} % intervals of the mean, over seeds and test nodes."
+    yield element("p", told, class_="note")
 
 
 def _heat_maps(digest: Digest, graph: str) -> Iterator[Markup]:
@@ -302,7 +307,7 @@ def _result_table(digest: Digest, graph: str) -> Iterator[Markup]:
             if _has_published(frame)
             else ""
         )
-        + (". Green: best; underlined: second best" if digest.shape == "table" else "")
+        + (". Green: best; underlined: second best, of the rows without †" if digest.shape == "table" else "")
         + (
             ". † Nearly constant: almost everybody gets the same answer, with half of the seeds or more"
             if flagged
@@ -481,9 +486,8 @@ def _probes(digest: Digest, graph: str) -> Iterator[Markup]:
     yield element("h3", f"Where the sensitive attribute lives on {graph}")
     yield element(
         "p",
-        "How well a linear reader finds it in the representation of the first seed, cross-validated (chance: 0.5). "
-        "How well a linear reader finds it in the first seed's representation, cross-validated; 0.5 is chance. "
-        "from it.",
+        "How well a linear reader finds it in the first seed's representation, cross-validated; 0.5 is chance. A "
+        "blurred reader sees each channel with some noise, so that a channel that the mask makes small tells it less.",
         class_="note",
     )
     yield from drawn

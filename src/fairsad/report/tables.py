@@ -105,7 +105,7 @@ def _table(digest: Digest, graph: str, title: str, note: str, show: Any) -> Tabl
         if digest.runs(graph, label)
     ]
     if any(row[0].endswith(NEARLY_CONSTANT) for row in rows):
-        note += f" {NEARLY_CONSTANT_NOTE}"
+        note += f" {NEARLY_CONSTANT_NOTE} Such a row is not ranked."
     return Table(title, ("", *map(metric_title, digest.metrics)), tuple(rows), note)
 
 
