@@ -147,14 +147,20 @@ class Plain:
             h = layer(matrix @ (functional.dropout(h.relu(), self.method.dropout) if index else h))
         return h.relu() if self.method.relu_out else h
 
-    def view(self) -> tuple[Tensor, Tensor, Tensor]:
-        augmenter, number = self.views.augmenter, len(self.nodes)
-        x = self.x[self.nodes]
-        h = self.convolve(augmenter, x, self.propagation, 0.1)
-        z, scores = augmenter.link_head(h), augmenter.feature_head(h)
+    def score(self) -> tuple[Tensor, Tensor]:
+        """What the augmenter says of links and features."""
+        augmenter = self.views.augmenter
+        h = self.convolve(augmenter, self.x[self.nodes], self.propagation, 0.1)
+        return augmenter.link_head(h), augmenter.feature_head(h)
+
+    def links(self, z: Tensor) -> Tensor:
+        number = len(self.nodes)
         upper = (((z @ z.t()).sigmoid() + self.pattern) / 2).clamp(1e-7, 1 - 1e-7)
         upper = straight_through(upper.logit() + logistic(number, number)).triu(1)
-        return z, upper + upper.t() + torch.eye(number), x * straight_through(scores + logistic(*scores.shape))
+        return upper + upper.t() + torch.eye(number)
+
+    def features(self, scores: Tensor) -> Tensor:
+        return self.x[self.nodes] * straight_through(scores + logistic(*scores.shape))
 
     def reconstruction(self, z: Tensor, x: Tensor) -> Tensor:
         links = functional.binary_cross_entropy_with_logits(z @ z.t(), self.pattern)
@@ -178,15 +184,15 @@ class Plain:
         alone = self.adam(self.views.augmenter)
         for _ in range(self.method.warm_up_steps):
             self.draw()
-            z, _, x = self.view()
+            z, scores = self.score()  # no links are drawn, since L_rec reads the scores of the pairs
             alone.zero_grad()
-            self.reconstruction(z, x).backward()  # type: ignore[no-untyped-call]
+            self.reconstruction(z, self.features(scores)).backward()  # type: ignore[no-untyped-call]
             alone.step()
 
     def step(self, adversary_steps: int) -> dict[str, Tensor]:
         self.draw()
-        z, links, x = self.view()
-        matrix = dense_propagation(links)
+        z, scores = self.score()
+        matrix, x = dense_propagation(self.links(z)), self.features(scores)
         for _ in range(adversary_steps):
             self.adversary.zero_grad()
             self.adversarial(x.detach(), matrix.detach()).backward()  # type: ignore[no-untyped-call]
@@ -697,4 +703,4 @@ def test_the_published_settings_are_points_of_the_paper_s_grid() -> None:
         method = Graphair(**settings)
         assert {method.alpha, method.gamma, method.feature_weight} <= {0.1, 1.0, 10.0}
         assert (method.beta, method.view_epochs, method.view_learning_rate) == (1.0, 500, 1e-4)
-        assert (method.weight_decay, method.batch_nodes) == (1e-5, 1000)
+        assert method.weight_decay == 1e-5

@@ -134,7 +134,8 @@ def test_the_scores_are_those_of_the_gcn_less_the_threshold_of_the_group() -> No
     model, plain = Threshold(attribute="t", **QUICK).fit(graph), GCN(**QUICK).fit(graph)
     thresholds = model.protocol_["group_thresholds"]
     assert list(thresholds) == ["t=0", "t=1", "t=2", "unknown"]
-    expected = plain.scores(graph).double() - torch.tensor(list(thresholds.values()))[graph.sensitive[:, 1]]
+    values = torch.tensor(list(thresholds.values()), dtype=torch.float64)
+    expected = plain.scores(graph).double() - values[graph.sensitive[:, 1]]
     torch.testing.assert_close(model.scores(graph), expected, rtol=0, atol=0)
     np.testing.assert_array_equal(model.embed(graph), plain.embed(graph))
     assert sorted(Threshold(**QUICK).fit(graph).protocol_["group_thresholds"])[:2] == ["s=0 & t=0", "s=0 & t=1"]
