@@ -17,6 +17,9 @@ def pytest_configure() -> None:
     # Rebuilt graphs are kept between test runs, apart from the user's own.
     os.environ.setdefault("FAIRSAD_CACHE", str(PROJECT / ".pytest_cache" / "fairsad"))
     os.environ["FAIRSAD_OFFLINE"] = "1"
+    # Workers share the cores: threads of one that wait for those of another cost several times what they save.
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")

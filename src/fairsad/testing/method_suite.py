@@ -301,12 +301,17 @@ def check_reduces_the_planted_gap(case: MethodCase) -> None:
     """On a generated graph with a planted gap, the demographic parity gap falls by a tenth at least against a GCN.
 
     The mean of three seeds, on the test nodes; the method has to stay clear of a constant predictor, which has no gap.
+    The last epoch counts, if the case says nothing else: a rule that looks at gaps reduces that of a GCN as well.
     """
     if case.new().card.kind == "reference":
         raise SkipTest("is a reference, and mitigates nothing")
     graph, gap_of_gcn = _planted()
+    settings = {"selection": "last"} if isinstance(case.new(), NeuralMethod) else {}
     measured = np.array(
-        [_gap_and_accuracy(case.fitted(graph, **case.mitigating, seed=s), graph) for s in PLANTED_SEEDS]
+        [
+            _gap_and_accuracy(case.fitted(graph, **(settings | dict(case.mitigating)), seed=s), graph)
+            for s in PLANTED_SEEDS
+        ]
     )
     gap, accuracy = measured.mean(axis=0)
     _require(
