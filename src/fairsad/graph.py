@@ -141,7 +141,7 @@ class FairGraph(Data):  # type: ignore[misc]  # PyG's Data is untyped
 
         Example:
             >>> from fairsad import load_graph
-            >>> graph = load_graph("synthetic:nodes=50,seed=1")
+            >>> graph = load_graph("synthetic:nodes=100,seed=1")
             >>> graph.replace(edge_index=graph.edge_index[:, :0]).num_edges
             0
         """
