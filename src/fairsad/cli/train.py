@@ -135,19 +135,27 @@ def _settings(
     option: str = "--set",
 ) -> dict[str, Any]:
     """What a method is set to: the published, then the file's, then what every run has, then the given."""
+    from fairsad.methods.page import show_value
     from fairsad.methods.parameters import parameters_of, parse_settings
     from fairsad.methods.registry import method_class, published_settings
 
     kind = method_class(name)
-    from_paper = published_settings(name, graph_name) if published else {}
-    sources = {f"settings published for {graph_name}": from_paper, "settings of the file": of_file or {}}
+    sources = {
+        f"settings published for {graph_name}": published_settings(name, graph_name) if published else {},
+        "settings of the file": dict(of_file or {}),
+        "": {key: value for key, value in general.items() if key in parameters_of(kind)},
+        "given": parse_settings(kind, given, option),
+    }
+    settings: dict[str, Any] = {}
+    origins: dict[str, str] = {}
     for source, found in sources.items():
-        if found and told:
-            values = {key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in found.items()}
-            listed = ", ".join(f"{key} = {value}" for key, value in values.items())
-            print_line(f"{kind.card.title}, {source}: {listed}", style="dim")
-    known = {key: value for key, value in general.items() if key in parameters_of(kind)}
-    return {**from_paper, **(of_file or {}), **known, **parse_settings(kind, given, option)}
+        settings |= found
+        origins |= dict.fromkeys(found, source)
+    for source in sources if told else ():
+        values = [f"{key} = {show_value(value)}" for key, value in settings.items() if origins[key] == source]
+        if source and values:
+            print_line(f"{kind.card.title}, {source}: {', '.join(values)}", style="dim")
+    return settings
 
 
 def _train_one(

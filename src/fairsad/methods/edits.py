@@ -131,7 +131,7 @@ class EDITS(ClassifierMethod, Preparation):
         title="EDITS",
         paper="Dong et al., WWW 2022",
         kind="pre-processing",
-        cost="quadratic in nodes: 6 bytes for each two of them",
+        cost="quadratic in nodes: 6 n² bytes",
         groups="two",
         classes="any",
         unknown_sensitive=True,
