@@ -29,7 +29,7 @@ FINDINGS = {
     "UNDEFINED_RATE": "Not everything can be computed",
     "LOW_COVERAGE": "The sensitive attribute is often unknown",
     "FEW_CASES": "Gaps that rest on few cases",
-    "GAP_COVERS_ZERO": "Gaps that cannot be told from none",
+    "GAP_COVERS_ZERO": "Some gaps cannot be told from none",
     "UTILITY_LOST": "Utility lost",
     "TRADED_GAP": "One gap traded for another",
 }
