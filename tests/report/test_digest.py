@@ -7,8 +7,8 @@ import pytest
 
 from fairsad.errors import ProtocolError
 from fairsad.experiments.runner import run
-from fairsad.experiments.store import Result, Store
-from fairsad.report.digest import Digest
+from fairsad.experiments.store import Result, Store, show_point
+from fairsad.report.digest import Constant, Digest
 from tests.studies import made_up, made_up_sweep, quick_plan
 
 
@@ -88,6 +88,23 @@ def test_a_sweep_compares_nothing(tmp_path: Path) -> None:
     digest = Digest.of(store, num_draws=50)
     assert digest.comparisons == {}
     assert digest.study.coordinates == ("num_channels",)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        ((1,), "Nearly constant: 1 run, at no point half of them."),
+        ((1, 2), "Nearly constant: 3 runs, at no point half of them."),
+        ((3, 1), "Nearly constant: 1 of 2 points."),
+    ],
+)
+def test_nearly_constant_points_of_a_sweep_are_counted(seeds: tuple[int, ...], said: str, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made_up_sweep(store, {"num_channels": (1.0, 2.0)})
+    digest = Digest.of(store, num_draws=50)
+    points = sorted({show_point(each.trial.point) for each in digest.results})
+    constant = {("bail", "FairSAD", at): Constant(some, 5, "no") for at, some in zip(points, seeds, strict=False)}
+    assert dataclasses.replace(digest, constant=constant).conclusions("bail")[0].startswith(f"{said} Almost everybody")
 
 
 def test_failures_and_missing_trials_are_known(tmp_path: Path) -> None:

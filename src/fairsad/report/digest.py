@@ -344,7 +344,12 @@ def _nearly_constant(digest: Digest, graph: str) -> Iterator[str]:
         who = listed([_with_seeds(digest, graph, label) for label, _ in rows])
     else:
         points = len(digest.frame.loc[digest.frame["graph"] == graph, ["label", "point"]].drop_duplicates())
-        who = f"{sum(digest.nearly_constant(graph, *row) for row in rows)} of {points} points"
+        mostly, runs = sum(found.mostly for found in rows.values()), sum(found.seeds for found in rows.values())
+        who = (
+            f"{mostly} of {points} points"
+            if mostly
+            else f"{runs} run{'s' if runs > 1 else ''}, at no point half of them"
+        )
     answers = list(dict.fromkeys(found.answer for found in rows.values()))
     told = f"Nearly constant: {who}. Almost everybody gets the same answer there"
     if len(answers) == 1:
