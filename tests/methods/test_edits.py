@@ -332,18 +332,13 @@ def test_it_says_what_it_cannot_edit(monkeypatch: pytest.MonkeyPatch) -> None:
         ProtocolError, match=r"two groups of s among the training nodes; graph 'toy' has none there of 1"
     ):
         EDITS(**QUICK).prepare(one)
-    monkeypatch.setattr(module, "_memory_bytes", lambda: 20_000)
+    monkeypatch.setattr(module, "memory_bytes", lambda: 20_000)
     with pytest.raises(
         DataError, match=r"0\.0 GB for the 60 nodes of graph 'toy', and this machine has 0\.0 GB\. Use a"
     ):
         EDITS(**QUICK).fit(graph)
-    monkeypatch.setattr(module, "_memory_bytes", lambda: None)
+    monkeypatch.setattr(module, "memory_bytes", lambda: None)
     EDITS(**QUICK).fit(graph)
-
-
-def test_the_memory_of_the_machine_is_known() -> None:
-    there = module._memory_bytes()
-    assert there is None or there > 2**28
 
 
 def test_the_published_settings() -> None:

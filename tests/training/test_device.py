@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from fairsad.errors import ProtocolError
-from fairsad.training.device import resolve_device
+from fairsad.training.device import on_device, resolve_device
+from tests.graphs import toy_graph
 
 
 def test_auto_is_a_device_that_works() -> None:
@@ -16,3 +17,11 @@ def test_auto_is_a_device_that_works() -> None:
 def test_a_device_that_is_not_here(name: str) -> None:
     with pytest.raises(ProtocolError, match=f"device '{name}' cannot be used here .*Use 'auto' or 'cpu'"):
         resolve_device(name)
+
+
+def test_a_graph_goes_there_and_the_given_one_stays() -> None:
+    graph = toy_graph()
+    assert on_device(graph, torch.device("cpu")) is graph
+    there = on_device(graph, torch.device("meta"))
+    assert (there.x.device.type, there.edge_index.device.type) == ("meta", "meta")
+    assert graph.x.device.type == "cpu"

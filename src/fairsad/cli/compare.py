@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fairsad.cli.studies import AsJson, Jobs, Quiet, RayAddress, RetryFailed, run_study
+
 # What a reader should know of the methods that stand beside the others as yardsticks.
 YARDSTICKS = {
     "constant": "Constant always gives the most frequent label.",
@@ -37,18 +39,11 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", min=1, help="Runs at the same time, each in a process of its own.")
-    ] = 1,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            "--ray", help="Run on the Ray cluster at this address; 'auto' finds or starts one.", show_default=False
-        ),
-    ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try trials again that failed before.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    jobs: Jobs = 1,
+    ray: RayAddress = None,
+    retry_failed: RetryFailed = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train several methods with several seeds, side by side: intervals, paired differences, findings, a page.
 
@@ -58,7 +53,6 @@ def compare(
     Example: `fairsad compare german my-card.toml --methods gcn,fairsad,threshold --jobs 2 --out results/mine`
     """
     from fairsad.cli.reproduce import split_names
-    from fairsad.cli.studies import run_study
     from fairsad.experiments.plan import distinct_labels, plan
 
     rows = [_row(name) for name in split_names(methods)]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fairsad.cli.output import console, print_json, print_line
+from fairsad.cli.studies import PAGE_FILE, AsJson, Jobs, Quiet, RayAddress, RetryFailed, run_study
 
 # In place of a study's name.
 EVERY_STUDY = "all"
@@ -40,18 +41,11 @@ def reproduce(
         int | None,
         typer.Option("--epochs", min=1, help="Epochs of every method, for a first look.", show_default=False),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", min=1, help="Runs at the same time, each in a process of its own.")
-    ] = 1,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            "--ray", help="Run on the Ray cluster at this address; 'auto' finds or starts one.", show_default=False
-        ),
-    ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try trials again that failed before.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    jobs: Jobs = 1,
+    ray: RayAddress = None,
+    retry_failed: RetryFailed = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a study of the paper again, with intervals and the published numbers beside ours; alone, list the studies.
 
@@ -63,7 +57,6 @@ def reproduce(
     if study is None:
         _list(as_json)
         return
-    from fairsad.cli.studies import PAGE_FILE, run_study
     from fairsad.errors import DataError
     from fairsad.experiments.studies import NAMES, study_card
     from fairsad.report.page import write_page

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from fairsad.cli.output import print_json, print_line, print_points, print_tables
 
@@ -17,6 +19,18 @@ if TYPE_CHECKING:
     from fairsad.report.digest import Digest
 
 PAGE_FILE = "report.html"
+
+# Options of every command that runs a study.
+Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Runs at the same time, each in a process of its own.")]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray", help="Run on the Ray cluster at this address; 'auto' finds or starts one.", show_default=False
+    ),
+]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try trials again that failed before.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 
 
 def run_study(

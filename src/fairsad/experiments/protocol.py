@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from fairsad.machine import memory_bytes
+
 # Packages whose version may change a number.
 PACKAGES = (
     "fairsad",
@@ -79,7 +81,5 @@ def _processor() -> str:
 
 
 def _memory_gb() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
-    except (AttributeError, ValueError, OSError):  # a system that does not say
-        return None
+    there = memory_bytes()
+    return None if there is None else round(there / 1e9, 1)

@@ -35,9 +35,8 @@ class LinkChanges:
         n, device = adjacency.num_nodes, adjacency.device
         self.adjacency = adjacency
         nodes = torch.arange(n, device=device)
-        self._starts = (
-            nodes * n - nodes * (nodes - 1) // 2
-        )  # where the pairs of each node with itself and later ones begin
+        # where the pairs of each node, with itself and later ones, begin
+        self._starts = nodes * n - nodes * (nodes - 1) // 2
         self.change = torch.zeros(n * (n + 1) // 2, device=device)
         self._momentum = torch.zeros_like(self.change)  # of (i, j), i ≤ j
         self._momentum_back = torch.zeros_like(self.change)  # of (j, i)

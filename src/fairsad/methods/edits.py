@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -16,11 +15,12 @@ from torch.optim import RMSprop
 from fairsad.errors import DataError, ProtocolError
 from fairsad.graph import FairGraph
 from fairsad.kernels.pairs import LinkChanges
+from fairsad.machine import memory_bytes
 from fairsad.methods.base import MethodCard, Preparation
 from fairsad.methods.classifier import ClassifierMethod, ClassifierTraining
 from fairsad.methods.parameters import Search, check_parameters, parameter
 from fairsad.nn.backbone import NodeClassifier
-from fairsad.training.device import resolve_device
+from fairsad.training.device import on_device, resolve_device
 from fairsad.training.loop import LoopSettings, train
 from fairsad.training.progress import Progress
 from fairsad.training.selection import Validator, selection_rule
@@ -189,8 +189,7 @@ class EDITS(ClassifierMethod, Preparation):
         """The rewritten graph that ``fit`` would train its GCN on."""
         check_parameters(self)
         self._check_support(graph)
-        device = resolve_device(self.device)
-        return self._find(graph if device.type == "cpu" else graph.clone().to(device), progress).of_all(graph)
+        return self._find(on_device(graph, resolve_device(self.device)), progress).of_all(graph)
 
     def _find(self, graph: FairGraph, progress: bool | None) -> Edit:
         """Learn the weights, and take the largest changes."""
@@ -278,8 +277,7 @@ class Editing:
 
     def feature_gradient(self, step: int) -> Tensor:
         r"""Of :math:`\mu_1 \|\tilde X - X\|_F + \mu_2\,\text{adv}` by the columns' weights; the norm's is 0 at 0."""
-        moved = self.scale - 1
-        norm = (moved.square() * self.square_norms).sum().sqrt()
+        moved, norm = self.scale - 1, self._distance_moved()
         adversarial = (self.critic * self.seen.columns[:, :, step]).sum(0)
         keeping = moved * self.square_norms / norm if norm > 0 else torch.zeros_like(moved)
         return self.method.keep_weight * keeping + self.method.feature_weight * adversarial
@@ -298,6 +296,10 @@ class Editing:
         self.scale.grad = self.feature_gradient(step)
         self.optimisers["features"].step()
         self.scale.copy_(functional.softshrink(self.scale, _FEATURE_SHRINKAGE * self.method.edit_learning_rate))
+        return self._distance_moved()
+
+    def _distance_moved(self) -> Tensor:
+        r""":math:`\|\tilde X - X\|_F`."""
         return ((self.scale - 1).square() * self.square_norms).sum().sqrt()
 
     def _step_links(self, step: int, rate: float) -> None:
@@ -364,17 +366,9 @@ def _group_weights(graph: FairGraph) -> tuple[Tensor, Tensor]:
 
 def _require_memory(graph: FairGraph) -> None:
     """Refuse what cannot end well, before the system ends it."""
-    needed, there = LinkChanges.num_bytes(graph.num_nodes), _memory_bytes()
+    needed, there = LinkChanges.num_bytes(graph.num_nodes), memory_bytes()
     if graph.edge_index.device.type == "cpu" and there is not None and needed > there:
         raise DataError(
             f"EDITS has a weight for each two nodes: {needed / 1e9:.1f} GB for the {graph.num_nodes:,} nodes of graph "
             f"{graph.name!r}, and this machine has {there / 1e9:.1f} GB. Use a smaller graph, or another method."
         )
-
-
-def _memory_bytes() -> int | None:
-    """Memory of the machine, where the system tells."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None

@@ -33,7 +33,7 @@ from fairsad.nn.augmenter import (
     perceptron,
 )
 from fairsad.nn.backbone import Backbone, NodeClassifier, View
-from fairsad.training.device import resolve_device
+from fairsad.training.device import on_device, resolve_device
 from fairsad.training.loop import LoopSettings, train
 from fairsad.training.progress import Progress
 from fairsad.training.selection import Validator, selection_rule
@@ -241,18 +241,18 @@ class Graphair(ClassifierMethod, Preparation):
         if self.view_epochs == 0:
             raise ProtocolError("Graphair draws views with what it learns in view_epochs = 0 epochs. Set some.")
         device = resolve_device(self.device)
-        on_device = graph if device.type == "cpu" else copy.copy(graph).to(device)
+        there = on_device(graph, device)
         with torch.random.fork_rng():  # the caller's random stream is left as it was
             torch.manual_seed(self.seed)
             encoder = self._build(GraphFacts.of(graph)).to(device).backbone
             assert isinstance(encoder, Encoder)
-            encoder.fit_scale(on_device.x)
-            training = ViewTraining(self, encoder, on_device)
+            encoder.fit_scale(there.x)
+            training = ViewTraining(self, encoder, there)
             settings = LoopSettings(self.view_epochs, selection_rule("last"), evaluate_every=self.view_epochs)
             train(training, settings, Progress(f"{self.card.title}, views", progress))
-            mask, links = training.draw_view(on_device)
-        middle = encoder.middle if encoder.scaled else torch.zeros_like(on_device.x[0])
-        x = torch.where(mask, on_device.x, middle)
+            mask, links = training.draw_view(there)
+        middle = encoder.middle if encoder.scaled else torch.zeros_like(there.x[0])
+        x = torch.where(mask, there.x, middle)
         return graph.replace(x=x.to(graph.x.device), edge_index=links.to(graph.x.device))
 
 

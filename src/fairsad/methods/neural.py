@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from torch.optim import Adam
 from fairsad.graph import FairGraph
 from fairsad.methods.base import GraphFacts, Method
 from fairsad.methods.parameters import Search, check_parameters, parameter
-from fairsad.training.device import resolve_device
+from fairsad.training.device import on_device, resolve_device
 from fairsad.training.loop import LoopSettings, Procedure, Row, train
 from fairsad.training.progress import Progress
 from fairsad.training.selection import Validator, selection_rule
@@ -95,8 +94,8 @@ class NeuralMethod(Method):
         rule = selection_rule(self.selection, self.own_metrics)
         self._check_support(graph)
         facts, device = GraphFacts.of(graph), resolve_device(self.device)
-        on_device = graph if device.type == "cpu" else copy.copy(graph).to(device)
-        validator = Validator(on_device, self.selection, self.own_metrics)
+        there = on_device(graph, device)
+        validator = Validator(there, self.selection, self.own_metrics)
         self._remember(graph, selection=self.selection, seed=self.seed, device=str(device))
 
         self._progress = progress  # for what a method trains before its model
@@ -115,7 +114,7 @@ class NeuralMethod(Method):
                 identity=self._identity(),
             )
             outcome = train(
-                self._procedure(model, on_device, validator), settings, Progress(self.card.title, progress), callbacks
+                self._procedure(model, there, validator), settings, Progress(self.card.title, progress), callbacks
             )
 
         self.model_ = model.eval()
@@ -153,8 +152,7 @@ class NeuralMethod(Method):
         self._check_fitted()
         self.facts_.check(graph)
         device = next(self.model_.parameters()).device
-        on_device = graph if device.type == "cpu" else copy.copy(graph).to(device)
-        return self._forward(self.model_, on_device)
+        return self._forward(self.model_, on_device(graph, device))
 
     def _weights(self) -> dict[str, Tensor]:
         return dict(self.model_.state_dict())

@@ -130,6 +130,10 @@ class Digest:
             level,
         )
 
+    def of_metric(self, graph: str, metric: str) -> pd.DataFrame:
+        """The rows of ``frame`` with one metric on one graph."""
+        return self.frame[(self.frame["graph"] == graph) & (self.frame["metric"] == metric)]
+
     @property
     def graphs(self) -> tuple[str, ...]:
         """Graphs that there are numbers for."""
@@ -413,8 +417,7 @@ def _ranges(digest: Digest, graph: str) -> Iterator[str]:
         return
     told = []
     for metric in (digest.study.utility, digest.study.gap):
-        frame = digest.frame
-        chosen = frame[(frame["graph"] == graph) & (frame["metric"] == metric) & frame["mean"].notna()]
+        chosen = digest.of_metric(graph, metric).dropna(subset="mean")
         if not chosen.empty:
             ends = (_end_of_range(chosen, end) for end in (chosen["mean"].min(), chosen["mean"].max()))
             told.append(f"{_symbol(metric)} lies between {' and '.join(ends)}")

@@ -169,7 +169,7 @@ def _curves(digest: Digest) -> Figure:
         right.grid(visible=False)
         right.spines["right"].set_visible(True)
         for side, metric in ((axes, digest.study.utility), (right, digest.study.gap)):
-            chosen = digest.frame[(digest.frame["graph"] == graph) & (digest.frame["metric"] == metric)]
+            chosen = digest.of_metric(graph, metric)
             chosen = chosen.sort_values(f"at_{coordinate}")
             x, mean = chosen[f"at_{coordinate}"], 100 * chosen["mean"]
             side.plot(x, mean, color=inks[metric], marker=marks[metric], markersize=4, linewidth=1)
@@ -197,7 +197,7 @@ def _grids(digest: Digest) -> Figure:
         colours = LinearSegmentedColormap.from_list(metric, shades)
         for column, graph in enumerate(graphs):
             axes = figure.add_subplot(2, len(graphs), row * len(graphs) + column + 1)
-            chosen = digest.frame[(digest.frame["graph"] == graph) & (digest.frame["metric"] == metric)]
+            chosen = digest.of_metric(graph, metric)
             table = 100 * chosen.pivot_table(index=f"at_{down}", columns=f"at_{across}", values="mean")
             low, high = float(table.min().min()), float(table.max().max())
             axes.imshow(table.to_numpy(), cmap=colours, origin="lower", aspect="auto", vmin=low, vmax=high)

@@ -223,7 +223,7 @@ def _curves(digest: Digest, graph: str) -> Iterator[Markup]:
     (coordinate,) = digest.study.coordinates
     drawn = []
     for metric, ink in ((digest.study.utility, UTILITY_INK), (digest.study.gap, GAP_INK)):
-        chosen = digest.frame[(digest.frame["graph"] == graph) & (digest.frame["metric"] == metric)]
+        chosen = digest.of_metric(graph, metric)
         points = [
             (row[f"at_{coordinate}"], 100 * row["mean"], 100 * row["low"], 100 * row["high"])
             for _, row in chosen.sort_values(f"at_{coordinate}").iterrows()
@@ -252,7 +252,7 @@ def _heat_maps(digest: Digest, graph: str) -> Iterator[Markup]:
     down, across = digest.study.coordinates
     drawn = []
     for metric, shades in ((digest.study.utility, UTILITY_SHADES), (digest.study.gap, GAP_SHADES)):
-        chosen = digest.frame[(digest.frame["graph"] == graph) & (digest.frame["metric"] == metric)]
+        chosen = digest.of_metric(graph, metric)
         values = {(row[f"at_{down}"], row[f"at_{across}"]): 100 * row["mean"] for _, row in chosen.iterrows()}
         title = metric_title(metric)
         drawn.append(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING
+
 import torch
 
 from fairsad.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from fairsad.graph import FairGraph
 
 
 def resolve_device(name: str) -> torch.device:
@@ -29,3 +35,8 @@ def resolve_device(name: str) -> torch.device:
             "'fairsad doctor' shows what there is."
         ) from None
     return device
+
+
+def on_device(graph: FairGraph, device: torch.device) -> FairGraph:
+    """The graph there, and the given one where it was; on the CPU it is the same one."""
+    return graph if device.type == "cpu" else copy.copy(graph).to(device)
