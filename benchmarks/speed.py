@@ -153,7 +153,8 @@ def measure_parts(name: str) -> dict[str, Any]:
         if event.self_cpu_time_total > 0
     ]
     rows.sort(key=lambda row: -row[1])
-    entries = training.adjacency.num_entries
+    (adjacency,) = training.rounds  # one layer
+    entries = adjacency.num_entries
     forward = entries * (4 + 4 * (16 + 4))
     backward = entries * (4 + 4 * (16 + 16 + 4 + 4))
     return {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairsad.cli.reproduce import split_names
+from fairsad.cli.studies import split_names
 from fairsad.experiments.studies import NAMES
 from tests.commands import fairsad
 

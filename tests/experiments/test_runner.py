@@ -15,7 +15,7 @@ import pytest
 
 from fairsad.errors import ProtocolError
 from fairsad.experiments.backends import Ended, Event, Started, failed
-from fairsad.experiments.runner import run
+from fairsad.experiments.runner import Tally, run
 from fairsad.experiments.store import Store, Study, Trial
 from fairsad.experiments.summary import summarise
 from tests.studies import predictions, quick_plan, result
@@ -92,6 +92,37 @@ def test_progress_is_told(tmp_path: Path) -> None:
     assert seen[-1] == (4, 0, 0, True)
 
 
+def test_time_left_is_that_of_the_same_method_on_the_same_graph() -> None:
+    quick, slow, new = Trial("a", "gcn", "", 0), Trial("a", "edits", "", 0), Trial("b", "gcn", "", 0)
+    tally = Tally(10)
+    assert tally.seconds_left is None
+    tally.took = {("a", "gcn"): [2.0, 4.0], ("a", "edits"): [300.0]}
+    tally.waiting = [quick, slow]
+    assert tally.seconds_left == pytest.approx(303)
+    tally.running, tally.at_once = [new], 2  # not run yet: the mean of all, 102
+    assert tally.seconds_left == pytest.approx((303 + 102) / 2)
+    tally.running, tally.waiting = [slow], []  # the last one has nothing beside it
+    assert tally.seconds_left == pytest.approx(300)
+
+
+def test_two_that_end_at_once_do_not_promise_an_end_soon(tmp_path: Path) -> None:
+    class Pairs(Pretend):
+        def run(self, trials: Iterable[Trial]) -> Iterator[Event]:
+            every = list(trials)
+            for first, second in zip(every[::2], every[1::2], strict=True):
+                yield from (Started(first), Started(second))
+                time.sleep(0.2)
+                for trial in (first, second):
+                    made = predictions(0.7, (0.3, 0.7), trial.seed)
+                    yield Ended(result(trial, made), made)
+
+    told = []
+    run(Store(tmp_path), quick_plan(seeds=4), Pairs(), listener=lambda tally, ended: told.append(tally.seconds_left))
+    after_first_pair = told[3]
+    assert after_first_pair is not None
+    assert 0.5 < after_first_pair < 2  # three more pairs
+
+
 def test_the_folder_of_another_study_is_refused(tmp_path: Path) -> None:
     run(Store(tmp_path), quick_plan(), Pretend())
     with pytest.raises(ProtocolError, match="is the folder of the study 'compare', not of 'other'"):
@@ -113,7 +144,7 @@ def test_only_one_run_works_on_a_folder(tmp_path: Path) -> None:
 RUNS = """
 import sys
 from fairsad.experiments.backends import Processes
-from fairsad.experiments.runner import run
+from fairsad.experiments.runner import Tally, run
 from fairsad.experiments.store import Store
 from tests.studies import quick_plan
 

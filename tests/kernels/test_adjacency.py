@@ -163,7 +163,7 @@ def test_what_is_around_some_nodes_is_enough_for_them_and_no_more(
     edges = random_links(120, 90, isolated=(5, 77))
     whole = Adjacency.from_edge_index(edges, 120)
     nodes = torch.tensor([77, 3, 40, 41, 3])
-    kept, part, place = whole.around(nodes, num_hops)
+    kept, rounds, place = whole.around(nodes, num_hops)
     assert torch.equal(kept[place], nodes)
 
     distance = np.full(120, 99)
@@ -173,15 +173,16 @@ def test_what_is_around_some_nodes_is_enough_for_them_and_no_more(
         for node in np.flatnonzero(distance == hop - 1):
             distance[around[node]] = np.minimum(distance[around[node]], hop)
     assert kept.tolist() == np.flatnonzero(distance <= num_hops).tolist()
-    expected = [
-        [v for v in around[u] if v == u or (distance[v] <= num_hops and min(distance[u], distance[v]) < num_hops)]
-        for u in kept.tolist()
-    ]
-    assert [kept[row].tolist() for row in rows(part)] == expected
+    assert len(rounds) == num_hops
+    for hops_after, part in zip(reversed(range(num_hops)), rounds, strict=True):
+        expected = [
+            [v for v in around[u] if v == u or min(distance[u], distance[v]) <= hops_after] for u in kept.tolist()
+        ]
+        assert [kept[row].tolist() for row in rows(part)] == expected
 
     x = torch.randn(120, 2, dtype=torch.float64)
     inside = x[kept]
-    for _ in range(num_hops):
+    for part in rounds:
         x, inside = sums(whole, x), sums(part, inside)
     torch.testing.assert_close(inside[place], x[nodes])
 

@@ -139,7 +139,7 @@ def test_channels_and_mask_for_a_look_inside() -> None:
     assert mask.eq(1).all()
 
 
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("layers", [1, 2, 3])
 def test_training_on_the_neighbourhood_is_training_on_the_graph(layers: int) -> None:
     """Reading L_d on all nodes needs the whole graph; with L_d switched off by α the two must do the same."""
     graph = toy_graph(200)

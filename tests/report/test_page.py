@@ -55,6 +55,20 @@ def test_the_summary_comes_first_and_says_what_failed(digests: list[Digest]) -> 
         assert sentence.replace("'", "&#39;") in text
 
 
+def test_beside_other_studies_the_points_behind_a_verdict_are_folded(digests: list[Digest]) -> None:
+    def summary_of(which: list[Digest]) -> str:
+        return page(which).partition('<section id="summary"')[2].partition("</section>")[0]
+
+    assert "<details" not in summary_of(digests[:1])
+    together = summary_of(digests)
+    folded = re.findall(r"<details.*?</details>", together, re.DOTALL)
+    (short,) = digests[0].verdict("german")
+    assert short in together
+    assert not any(short in part for part in folded)
+    point = digests[0].conclusions("german")[1].replace("'", "&#39;")
+    assert any(point in part for part in folded)
+
+
 def test_every_number_of_the_table_is_on_the_page(digests: list[Digest]) -> None:
     text = page(digests[:1])
     for label in digests[0].labels:

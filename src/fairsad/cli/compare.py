@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fairsad.cli.studies import AsJson, Jobs, Quiet, RayAddress, RetryFailed, run_study
+from fairsad.cli.studies import AsJson, Jobs, Quiet, RayAddress, RetryFailed, run_study, split_names
 
 # What a reader should know of the methods that stand beside the others as yardsticks.
 YARDSTICKS = {
@@ -52,7 +52,6 @@ def compare(
 
     Example: `fairsad compare german my-card.toml --methods gcn,fairsad,threshold --jobs 2 --out results/mine`
     """
-    from fairsad.cli.reproduce import split_names
     from fairsad.experiments.plan import distinct_labels, plan
 
     rows = [_row(name) for name in split_names(methods)]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fairsad.cli.output import console, print_json, print_line
-from fairsad.cli.studies import PAGE_FILE, AsJson, Jobs, Quiet, RayAddress, RetryFailed, run_study
+from fairsad.cli.studies import PAGE_FILE, AsJson, Jobs, Quiet, RayAddress, RetryFailed, run_study, split_names
 
 # In place of a study's name.
 EVERY_STUDY = "all"
@@ -80,17 +80,6 @@ def reproduce(
     ]
     if every:
         print_line(f"All studies on one page: {write_page(digests, folder / PAGE_FILE)}")
-
-
-def split_names(text: str | None) -> list[str]:
-    """Names with commas between them; a comma inside ``synthetic:nodes=100,seed=1`` does not end a name."""
-    names: list[str] = []
-    for part in (text or "").split(","):
-        if names and "=" in part and ":" not in part and ":" in names[-1]:
-            names[-1] += f",{part}"
-        elif part.strip():
-            names.append(part.strip())
-    return names
 
 
 def _list(as_json: bool) -> None:

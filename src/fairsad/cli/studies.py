@@ -33,6 +33,17 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 
 
+def split_names(text: str | None) -> list[str]:
+    """Names with commas between them; a comma inside ``synthetic:nodes=100,seed=1`` does not end a name."""
+    names: list[str] = []
+    for part in (text or "").split(","):
+        if names and "=" in part and ":" not in part and ":" in names[-1]:
+            names[-1] += f",{part}"
+        elif part.strip():
+            names.append(part.strip())
+    return names
+
+
 def run_study(
     study: Study,
     out: Path,

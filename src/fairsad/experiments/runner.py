@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from fairsad.errors import ProtocolError
 from fairsad.experiments.backends import Backend, Ended, InProcess, Started
@@ -22,19 +23,19 @@ class Tally:
         wanted: Trials of the study.
         done: Ended well, in this run or an earlier one.
         failed: Failed, in this run or an earlier one.
-        ended_here: Ended in this run.
         running: Being computed now.
-        seconds: Since the run began.
-        seconds_first: Of these until the first trial ended, with the start of processes in them.
+        waiting: Not begun.
+        took: Seconds of each that ended in this run, by graph and method.
+        at_once: The most that were running at a time.
     """
 
     wanted: int
     done: int = 0
     failed: int = 0
-    ended_here: int = 0
     running: list[Trial] = field(default_factory=list)
-    seconds: float = 0.0
-    seconds_first: float = 0.0
+    waiting: list[Trial] = field(default_factory=list)
+    took: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    at_once: int = 1
 
     @property
     def missing(self) -> int:
@@ -43,10 +44,15 @@ class Tally:
 
     @property
     def seconds_left(self) -> float | None:
-        """As long as the others took in this run, each, after the first; unknown before the second has ended."""
-        if self.ended_here < 2:
+        """If the rest takes as long as the same method did on the same graph, or as all did where it has not run yet.
+
+        Methods differ by a factor of a hundred, so one mean for all would mislead. Unknown before the first has ended.
+        """
+        if not self.took:
             return None
-        return (self.seconds - self.seconds_first) / (self.ended_here - 1) * self.missing
+        every = fmean(seconds for each in self.took.values() for seconds in each)
+        left = [fmean(self.took.get(_kind(trial), [every])) for trial in (*self.running, *self.waiting)]
+        return sum(left) / max(1, min(self.at_once, len(left)))
 
 
 Listener = Callable[[Tally, Result | None], None]
@@ -90,17 +96,26 @@ def run(
         twins = _by_work(store.missing())
         _copy_known(store, there, twins, tally, tell)
 
-        started = time.monotonic()
-        for event in (backend or InProcess()).run([same[0] for same in twins.values()]):
-            tally.seconds = time.monotonic() - started
+        tally.waiting = [same[0] for same in twins.values()]
+        started: dict[str, float] = {}
+        for event in (backend or InProcess()).run(tuple(tally.waiting)):
             if isinstance(event, Started):
+                tally.waiting.remove(event.trial)
                 tally.running.append(event.trial)
+                tally.at_once = max(tally.at_once, len(tally.running))
+                started[event.trial.key] = time.monotonic()
                 tell(tally, None)
                 continue
-            tally.running.remove(event.result.trial)
-            for trial in twins[event.result.trial.work]:
-                _keep(store, event, trial, tally, tell)
+            trial = event.result.trial
+            tally.running.remove(trial)
+            tally.took.setdefault(_kind(trial), []).append(time.monotonic() - started[trial.key])
+            for same in twins[trial.work]:
+                _keep(store, event, same, tally, tell)
         return tally
+
+
+def _kind(trial: Trial) -> tuple[str, str]:
+    return trial.graph, trial.method
 
 
 def _by_work(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
@@ -127,9 +142,6 @@ def _keep(store: Store, event: Ended, trial: Trial, tally: Tally, tell: Listener
         tally.done += 1
     else:
         tally.failed += 1
-    tally.ended_here += 1
-    if tally.ended_here == 1:
-        tally.seconds_first = tally.seconds
     tell(tally, result)
 
 

@@ -124,18 +124,20 @@ class Adjacency:
             raise DataError(f"x has shape {tuple(x.shape)}; expected [{self.num_nodes}, d], one row per node.")
         return _Propagation.apply(x, self)  # type: ignore[no-any-return,no-untyped-call]
 
-    def around(self, nodes: Tensor, num_hops: int) -> tuple[Tensor, Adjacency, Tensor]:
+    def around(self, nodes: Tensor, num_hops: int) -> tuple[Tensor, tuple[Adjacency, ...], Tensor]:
         """The part of the graph that ``num_hops`` rounds of summing over neighbours need to be right at some nodes.
 
-        That is all nodes within ``num_hops`` links, and all links but those between two nodes that are both exactly
-        that far away: what arrives over those comes a round too late.
+        That is all nodes within ``num_hops`` links. A round with h more rounds after it needs the links that end within
+        h links of them: what arrives anywhere else is too late. So the last round has the links of the nodes alone,
+        and its sums are right at the nodes alone.
 
         Args:
             nodes: int64 [t], where the result is wanted.
             num_hops: Rounds of summing.
 
         Returns:
-            The kept nodes int64 [k] in increasing order, their adjacency, and where among them each of ``nodes`` is.
+            The kept nodes int64 [k] in increasing order, the adjacency of each round, and where among the kept nodes
+            each of ``nodes`` is.
         """
         far = num_hops + 1
         distance = torch.full((self.num_nodes,), far, dtype=torch.int64, device=self.device)
@@ -149,17 +151,22 @@ class Adjacency:
         kept = (distance < far).nonzero().squeeze(1)
         place = torch.empty_like(distance)
         place[kept] = torch.arange(kept.numel(), device=self.device)
+        rounds = tuple(self._near(kept, place, distance, hops_after) for hops_after in reversed(range(num_hops)))
+        return kept, rounds, place[nodes]
+
+    def _near(self, kept: Tensor, place: Tensor, distance: Tensor, most: int) -> Adjacency:
+        """Rows of the kept nodes, with the links that have an end within ``most`` links, and every node itself."""
         columns, lengths = [], []
         for some in torch.split(kept, _ROWS_AT_A_TIME):
             entries, rows = self.entries(some)
             neighbours = self.column[entries].long()
-            needed = torch.minimum(distance[rows], distance[neighbours]) < num_hops
+            needed = torch.minimum(distance[rows], distance[neighbours]) <= most
             needed |= rows == neighbours
             columns.append(place[neighbours[needed]].to(torch.int32))
             ends = torch.searchsorted(rows[needed], some, right=True)
             lengths.append(ends.diff(prepend=ends.new_zeros(1)))
         row_pointer = torch.cat([kept.new_zeros(1), *lengths]).cumsum(0)
-        return kept, Adjacency(row_pointer, torch.cat(columns)), place[nodes]
+        return Adjacency(row_pointer, torch.cat(columns))
 
     def entries(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Positions of all entries of some rows, and the row of each."""

@@ -213,7 +213,8 @@ class FairSADTraining:
     """Alg. 1: one forward pass, the four losses, one backward pass, a step for the model and one for f_d.
 
     Only the nodes that a loss reads have to be right, so training runs on their neighbourhood: the training nodes and
-    all within ``num_layers`` links of them. The result is the same, and on Bail it is a sixth of the nodes.
+    all within ``num_layers`` links of them, and in each layer only over links that still reach them in time. The result
+    is the same, and with one layer on Bail that is a sixth of the nodes.
     """
 
     def __init__(self, method: FairSAD, model: FairSADModel, graph: FairGraph, validator: Validator) -> None:
@@ -229,9 +230,10 @@ class FairSADTraining:
         self.groups = centred_indicators(graph.sensitive[train_nodes], graph.x.dtype)
         reads_all = self.independence and "all" in (method.channel_loss_nodes, method.distance_nodes)
         if reads_all:
-            self.x, self.adjacency, self.train_rows = graph.x, graph.adjacency(), train_nodes
+            self.x, self.train_rows = graph.x, train_nodes
+            self.rounds = (graph.adjacency(),) * method.num_layers
         else:
-            nodes, self.adjacency, self.train_rows = graph.adjacency().around(train_nodes, method.num_layers)
+            nodes, self.rounds, self.train_rows = graph.adjacency().around(train_nodes, method.num_layers)
             self.x = graph.x[nodes]
 
     def train_epoch(self) -> dict[str, Tensor]:
@@ -241,7 +243,7 @@ class FairSADTraining:
         for optimiser in self.optimisers.values():
             optimiser.zero_grad(set_to_none=True)
 
-        columns = model.masked(model.encoder(self.x, self.adjacency))
+        columns = model.masked(model.encoder(self.x, self.rounds))
         trained = columns[self.train_rows]
         parts = {"classification": classification_loss(model.classify(trained), self.labels)}
         loss = parts["classification"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, cast
 
 import torch
@@ -88,8 +89,9 @@ class DisentangledEncoder(nn.Module):
                 nn.init.xavier_uniform_(channel)
             nn.init.zeros_(reduction.bias)
 
-    def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
-        """Channels of every node."""
+    def forward(self, x: Tensor, adjacency: Adjacency | Sequence[Adjacency]) -> Tensor:
+        """Channels of every node; over one adjacency, or over one for each layer as ``Adjacency.around`` gives them."""
+        rounds = [adjacency] * len(self.layers) if isinstance(adjacency, Adjacency) else adjacency
         messages, assignment = self._first_products(x)
         channels = messages
         for index in range(len(self.layers)):
@@ -98,7 +100,7 @@ class DisentangledEncoder(nn.Module):
                 if len(self.reductions) > 1:
                     channels = self.reduction(index)(channels.flatten(1)).view_as(channels)
                 messages = layer.transform(channels)
-            channels = layer(messages, assignment, adjacency)
+            channels = layer(messages, assignment, rounds[index])
             channels = nn.functional.dropout(channels, self.dropout, self.training)
         return channels
 

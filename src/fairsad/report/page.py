@@ -139,6 +139,7 @@ def _lead(digests: Sequence[Digest]) -> str:
 
 
 def _summary(digests: Sequence[Digest]) -> Iterator[Markup]:
+    """A card per study and graph: who is counted, the verdict, and its points, folded where there are other studies."""
     for digest in digests:
         several = f"{digest.study.title}: " if len(digests) > 1 else ""
         for graph in digest.graphs:
@@ -146,7 +147,10 @@ def _summary(digests: Sequence[Digest]) -> Iterator[Markup]:
                 heading = element("h3", f"{several}{graph}")
                 short = digest.verdict(graph)
                 lead = [element("p", sentence, class_="verdict") for sentence in short]
-                yield element("div", heading, *_people(digest, graph), *lead, _list(told[len(short) :]), class_="card")
+                points = _list(told[len(short) :])
+                if several and short:
+                    points = element("details", element("summary", f"Row by row on {graph}"), points)
+                yield element("div", heading, *_people(digest, graph), *lead, points, class_="card")
         if digest.failures or digest.missing:
             yield _failures(digest)
 
