@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 REFERENCE_METHOD = "gcn"
 # A sentence lists so many items.
 LISTED = 6
-# What settings are called in the paper.
-COORDINATES = {"alpha": "α", "beta": "β", "num_channels": "K", "num_layers": "l"}
+# What settings are called in the papers.
+COORDINATES = {"alpha": "α", "beta": "β", "num_channels": "K", "num_layers": "l", "sim_coeff": "λ"}
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ _LATEX = str.maketrans(
         "±": r"$\pm$",
         "α": r"$\alpha$",
         "β": r"$\beta$",
+        "λ": r"$\lambda$",
         "–": "--",
         "−": "$-$",
         "&": r"\&",

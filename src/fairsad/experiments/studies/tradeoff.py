@@ -25,6 +25,7 @@ CARD = StudyCard(
     title="Utility against gap",
     question="What utility is left at each size of the gap?",
     rows=_rows(),
-    note="Each method with a weight of its fairness term runs at five values of it; the others are one point.",
+    note="Each method with a weight of its fairness term runs at five values of it: FairSAD at β (beta), FairGNN at α "
+    "(alpha), NIFTY at λ (sim_coeff). The others are one point.",
     detail=False,
 )
