@@ -20,6 +20,19 @@ def test_one_page_of_several_studies(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (tmp_path / "a-channels" / "tables.md").is_file()
 
 
+def test_a_study_without_results_keeps_no_other_from_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_up_sweep(Store(tmp_path / "channels"), {"num_channels": (1.0, 2.0)})
+    study = made_up(Store(tmp_path / "comparison"))
+    Store(tmp_path / "comparison").forget(study.trials)
+    assert fairsad("report", str(tmp_path)) == 0
+    assert "comparison, where none of" in capsys.readouterr().out
+    assert "A made-up comparison" not in (tmp_path / "report.html").read_text()
+    assert fairsad("report", str(tmp_path / "comparison")) == 2
+    assert "no finished trial" in capsys.readouterr().err
+
+
 def test_the_page_goes_where_it_is_wanted(tmp_path: Path) -> None:
     made_up(Store(tmp_path / "study"))
     assert fairsad("report", str(tmp_path / "study"), "--out", str(tmp_path / "page.html"), "--level", "0.9") == 0

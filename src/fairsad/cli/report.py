@@ -43,10 +43,15 @@ def report(
             f"{folder} holds no study, nor do its folders; expected what 'fairsad compare' or 'fairsad reproduce' "
             "wrote. Check the path."
         )
-    digests = [Digest.of(store, level=level) for store in stores]
-    for store, digest in zip(stores, digests, strict=True):
+    # a study that was begun elsewhere, or is still to be run, must not keep the others from their page
+    begun = [store for store in stores if len(store.missing()) < len(store.study.trials)] or stores
+    digests = [Digest.of(store, level=level) for store in begun]
+    for store, digest in zip(begun, digests, strict=True):
         write_report(digest, store.folder)
     page = write_page(digests, out or folder / PAGE_FILE, title)
+    for store in stores:
+        if store not in begun:
+            print_line(f"left out: {store.folder}, where none of {len(store.study.trials)} trials has ended.")
     print_line(f"{page} is ready; open it in a browser.")
 
 
