@@ -15,7 +15,7 @@ def point(label: str, gap: tuple[float, float, float], utility: tuple[float, flo
     ends = ("", "_low", "_high")
     values = {f"gap{end}": value for end, value in zip(ends, gap, strict=True)}
     values |= {f"utility{end}": value for end, value in zip(ends, utility, strict=True)}
-    return {"label": label, "point": "", **values}
+    return {"label": label, "point": "", "hollow": False, **values}
 
 
 POINTS = [
@@ -55,6 +55,22 @@ def test_a_scatter_has_every_row_where_it_belongs() -> None:
     )
     bars = [bar for bar in root.iter("line") if str(bar.get("class")).startswith("bar")]
     assert len(bars) == 3, "an undefined interval has no bar"
+
+
+def test_what_is_nearly_constant_is_hollow_and_says_so() -> None:
+    looks = styles(["GCN", "Mine <b>"])
+    root = parsed(scatter([POINTS[0], POINTS[1] | {"hollow": True}], looks, gap="ΔDP", utility="AUC", graph="bail"))
+    marks = [str(each.get("class")) for kind in ("circle", "polygon") for each in root.iter(kind)]
+    assert marks == ["mark fill-0", "mark hollow stroke-1"]
+    assert "Mine <b>: AUC 88.0 %, ΔDP 3.0 %, nearly constant" in words(root)
+    points = [(1.0, 80.0, 78.0, 82.0), (2.0, 85.0, 83.0, 87.0)]
+    root = parsed(curve(points, coordinate="K", metric="AUC", graph="bail", ink=1, hollow=[2.0]))
+    assert [str(each.get("class")) for each in root.iter("circle")] == ["mark fill-1", "mark hollow stroke-1"]
+    values = {(0.1, 1.0): 80.0, (0.1, 5.0): 81.0}
+    root = parsed(
+        heat(values, down="α", across="β", metric="F1", graph="bail", shades=UTILITY_SHADES, flagged=[(0.1, 5.0)])
+    )
+    assert [text.text for text in root.iter("text") if text.get("class") == "cell"] == ["80.0", "81.0 †"]
 
 
 def test_the_legend_names_every_row() -> None:

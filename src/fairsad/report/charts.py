@@ -17,6 +17,8 @@ Point = Mapping[str, Any]
 WIDTH, HEIGHT = 560.0, 380.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 16.0, 52.0
 MARK = 6.5
+# In words, of a point that is drawn hollow or with a dagger.
+NEARLY_CONSTANT = "nearly constant"
 AROUND_MASK = (("before the mask", 5), ("after the mask", 0))  # with the number of the ink
 LETTER = 8.4  # room for a letter of a row's name, also where it is drawn larger on a phone
 
@@ -105,19 +107,26 @@ def scatter(points: Sequence[Point], looks: Mapping[str, Style], *, gap: str, ut
         style = looks[point["label"]]
         at = f" at {point['point']}" if point["point"] else ""
         words = f"{point['label']}{at}: {utility} {point['utility']:.1f} %, {gap} {point['gap']:.1f} %"
-        drawn = mark(style.mark, x(point["gap"]), y(point["utility"]), MARK, class_=f"mark fill-{style.number}")
+        words += f", {NEARLY_CONSTANT}" if point["hollow"] else ""
+        look = _look(style.number, hollow=point["hollow"])
+        drawn = mark(style.mark, x(point["gap"]), y(point["utility"]), MARK, class_=look)
         parts.append(element("g", element("title", words), drawn))
     return _svg(f"{utility} against {gap} on {graph}", *parts)
 
 
+def _look(ink: int, *, hollow: bool) -> str:
+    """Classes of a mark: filled, or only its outline."""
+    return f"mark hollow stroke-{ink}" if hollow else f"mark fill-{ink}"
+
+
 def legend(labels: Sequence[str], looks: Mapping[str, Style], flagged: Collection[str] = ()) -> Markup:
-    """The mark of each row with its name, and a dagger behind those that are flagged."""
+    """The mark of each row with its name; hollow and with a dagger where the row is flagged."""
     items = [
         element(
             "li",
             element(
                 "svg",
-                mark(looks[label].mark, 8, 8, MARK, class_=f"mark fill-{looks[label].number}"),
+                mark(looks[label].mark, 8, 8, MARK, class_=_look(looks[label].number, hollow=label in flagged)),
                 viewBox="0 0 16 16",
                 width=16,
                 height=16,
@@ -173,6 +182,7 @@ def curve(
     graph: str,
     ink: int,
     floor: float | None = None,
+    hollow: Collection[float] = (),
 ) -> Markup:
     """One metric along a setting, with its interval as a band; places are evenly spaced.
 
@@ -183,6 +193,7 @@ def curve(
         graph: Name of the graph.
         ink: Number of the ink.
         floor: The axis never begins below.
+        hollow: Values of the setting where the row is nearly constant.
     """
     width, height = 400.0, 280.0
     bottom = height - BOTTOM
@@ -208,8 +219,10 @@ def curve(
     for place, (setting, mean, low, high) in zip(places, points, strict=True):
         interval = "" if math.isnan(low) else f" [{low:.1f}, {high:.1f}]"
         words = f"{coordinate} = {setting:g}: {mean:.1f} %{interval}"
+        words += f", {NEARLY_CONSTANT}" if setting in hollow else ""
+        look = _look(ink, hollow=setting in hollow)
         parts += [
-            element("g", element("title", words), mark("circle", place, y(mean), 4.5, class_=f"mark fill-{ink}")),
+            element("g", element("title", words), mark("circle", place, y(mean), 4.5, class_=look)),
             element("text", f"{setting:g}", x=place, y=bottom + 18, class_="tick", text_anchor="middle"),
         ]
     parts += [
@@ -228,6 +241,7 @@ def heat(
     metric: str,
     graph: str,
     shades: tuple[str, str],
+    flagged: Collection[tuple[float, float]] = (),
 ) -> Markup:
     """A shade and a number for every pair of settings.
 
@@ -238,6 +252,7 @@ def heat(
         metric: Title of the metric.
         graph: Name of the graph.
         shades: Colours of the least and of the largest number.
+        flagged: Pairs where the row is nearly constant; their numbers get a dagger.
     """
     rows, columns = sorted({key[0] for key in values}), sorted({key[1] for key in values})
     size, left, top = 52.0, 70.0, 8.0
@@ -254,10 +269,12 @@ def heat(
                 continue
             colour = blend(shades, (value - low) / (high - low) if high > low else 0.0)
             words = f"{down} = {row:g}, {across} = {column:g}: {metric} {value:.1f} %"
+            dagger = (row, column) in flagged
+            words += f", {NEARLY_CONSTANT}" if dagger else ""
             box = element("rect", x=left + size * j, y=y, width=size - 2, height=size - 2, rx=4.0, fill=colour)
             text = element(
-                "text", f"{value:.1f}", x=left + size * (j + 0.5) - 1, y=y + size / 2 + 4, text_anchor="middle",
-                class_="cell", fill=text_on(colour),
+                "text", f"{value:.1f}{' †' if dagger else ''}", x=left + size * (j + 0.5) - 1, y=y + size / 2 + 4,
+                text_anchor="middle", class_="cell", fill=text_on(colour),
             )  # fmt: skip
             parts.append(element("g", element("title", words), box, text))
     bottom = top + size * len(rows)

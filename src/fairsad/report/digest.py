@@ -202,6 +202,12 @@ class Digest:
         found = self.constant.get((graph, label, point))
         return found is not None and found.mostly
 
+    def nearly_constant_points(self, graph: str) -> list[Mapping[str, float]]:
+        """Where a sweep of one row gives almost everybody the same answer, with half of the seeds or more."""
+        points = {show_point(trial.point): trial.point for trial in self.study.trials if trial.graph == graph}
+        (label,) = self.labels
+        return [point for shown, point in points.items() if self.nearly_constant(graph, label, shown)]
+
     def conclusions(self, graph: str) -> list[str]:
         """What the numbers of a graph come to, in plain words."""
         return [

@@ -17,6 +17,7 @@ from fairsad.report.tables import coordinate_title, metric_title
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     from fairsad.experiments.tune import Candidate
 
@@ -33,6 +34,7 @@ MARKERS = {
     "cross": "X",
 }
 DPI = 200
+UTILITY_INK, GAP_INK = "#0b6fb4", "#c8500a"
 PANEL = (3.6, 3.0)  # inches; two of them fill a page's text width
 
 
@@ -88,8 +90,10 @@ def _scatter(digest: Digest) -> Figure:
     """Utility against gap with the intervals of both; methods that run at several weights are joined by a line."""
     figure, panels = _panels(len(digest.graphs))
     look = styles(digest.labels)
+    hollow = False
     for axes, graph in zip(panels, digest.graphs, strict=True):
         points = scatter_points(digest, graph)
+        hollow = hollow or any(point["hollow"] for point in points)
         for label in digest.labels:
             own = [point for point in points if point["label"] == label]
             if own:
@@ -98,13 +102,13 @@ def _scatter(digest: Digest) -> Figure:
         axes.set_title(graph)
         axes.set_xlabel(f"{metric_title(digest.study.gap)} (%, lower is better)")
         axes.set_ylabel(f"{metric_title(digest.study.utility)} (%)")
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 6))
+    keys = [*panels[0].get_legend_handles_labels()[0], *([_hollow_key()] if hollow else [])]
+    figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 7))
     return figure
 
 
 def scatter_points(digest: Digest, graph: str) -> list[dict[str, Any]]:
-    """Where each row lies, in per cent: gap and utility with the ends of their intervals."""
+    """Where each row lies, in per cent: gap and utility with the ends of their intervals; hollow if nearly constant."""
     frame = digest.frame[digest.frame["graph"] == graph]
     points = []
     for (label, point), rows in frame.groupby(["label", "point"], sort=False):
@@ -116,6 +120,7 @@ def scatter_points(digest: Digest, graph: str) -> list[dict[str, Any]]:
             {
                 "label": label,
                 "point": point,
+                "hollow": digest.nearly_constant(graph, str(label), str(point)),
                 **{
                     f"{name}{end}": 100 * cell[key]
                     for name, cell in (("gap", gap), ("utility", utility))
@@ -141,7 +146,9 @@ def _draw_points(axes: Axes, points: list[dict[str, Any]], style: Style, label: 
     )
     if len(points) > 1:
         axes.plot(x, y, color=colour, linewidth=0.8, alpha=0.7)
-    axes.plot(x, y, linestyle="none", marker=MARKERS[style.mark], markersize=5, color=colour, label=label)
+    axes.plot([], [], linestyle="none", marker=MARKERS[style.mark], markersize=5, color=colour, label=label)
+    for point in points:
+        _mark(axes, point["gap"], point["utility"], MARKERS[style.mark], colour, hollow=point["hollow"], size=5)
 
 
 def _arms(points: list[dict[str, Any]], name: str) -> list[list[float]]:
@@ -159,34 +166,57 @@ def _draw_front(axes: Axes, points: list[dict[str, Any]]) -> None:
 
 
 def _curves(digest: Digest) -> Figure:
-    """Utility and gap of one method along a setting, with the intervals as bands."""
+    """Utility and gap of one method along a setting, with the intervals as bands: utility above, gap below."""
+    from matplotlib.figure import Figure
+
     (coordinate,) = digest.study.coordinates
-    figure, panels = _panels(len(digest.graphs))
-    inks = {digest.study.utility: "#0b6fb4", digest.study.gap: "#c8500a"}
-    marks = {digest.study.utility: "o", digest.study.gap: "s"}
-    for axes, graph in zip(panels, digest.graphs, strict=True):
-        right = axes.twinx()
-        right.grid(visible=False)
-        right.spines["right"].set_visible(True)
-        for side, metric in ((axes, digest.study.utility), (right, digest.study.gap)):
-            chosen = digest.of_metric(graph, metric)
-            chosen = chosen.sort_values(f"at_{coordinate}")
+    graphs = digest.graphs
+    figure = Figure(figsize=(PANEL[0] * len(graphs), 1.5 * PANEL[1]), layout="constrained")
+    rows = ((digest.study.utility, UTILITY_INK, "o"), (digest.study.gap, GAP_INK, "s"))
+    for column, graph in enumerate(graphs):
+        hollow = [point[coordinate] for point in digest.nearly_constant_points(graph)]
+        for row, (metric, ink, mark) in enumerate(rows):
+            axes = figure.add_subplot(2, len(graphs), row * len(graphs) + column + 1)
+            chosen = digest.of_metric(graph, metric).sort_values(f"at_{coordinate}")
             x, mean = chosen[f"at_{coordinate}"], 100 * chosen["mean"]
-            side.plot(x, mean, color=inks[metric], marker=marks[metric], markersize=4, linewidth=1)
-            side.fill_between(x, 100 * chosen["low"], 100 * chosen["high"], color=inks[metric], alpha=0.12, linewidth=0)
-            side.set_ylabel(f"{metric_title(metric)} (%)", color=inks[metric])
-        axes.set_xticks(sorted(x))
-        if max(x) / min(x) > 8:
-            axes.set_xscale("log", base=2)
+            axes.plot(x, mean, color=ink, linewidth=1)
+            axes.fill_between(x, 100 * chosen["low"], 100 * chosen["high"], color=ink, alpha=0.12, linewidth=0)
+            for value, height in zip(x, mean, strict=True):
+                _mark(axes, value, height, mark, ink, hollow=value in hollow)
+            if max(x) / min(x) > 8:
+                axes.set_xscale("log", base=2)
             axes.set_xticks(sorted(x), [f"{value:g}" for value in sorted(x)])
             axes.minorticks_off()
-        axes.set_xlabel(coordinate_title(coordinate))
-        axes.set_title(graph)
+            if metric == digest.study.gap:
+                axes.set_ylim(bottom=0)
+                axes.set_xlabel(coordinate_title(coordinate))
+            else:
+                axes.set_title(graph)
+            if column == 0:
+                axes.set_ylabel(f"{metric_title(metric)} (%)")
+    if any(digest.nearly_constant_points(graph) for graph in graphs):
+        figure.legend(handles=[_hollow_key()], loc="outside lower center")
     return figure
 
 
+def _mark(axes: Axes, x: float, y: float, mark: str, colour: str, *, hollow: bool, size: float = 4) -> None:
+    """A point, filled unless its row is nearly constant there."""
+    inside = "white" if hollow else colour
+    # not cut off where it lies on the axis
+    axes.plot(
+        [x], [y], linestyle="none", marker=mark, markersize=size, color=colour, markerfacecolor=inside, clip_on=False
+    )
+
+
+def _hollow_key() -> Line2D:
+    from matplotlib.lines import Line2D
+
+    words = "hollow: nearly constant, a small gap says nothing there"
+    return Line2D([], [], linestyle="none", marker="o", color="#555555", markerfacecolor="white", label=words)
+
+
 def _grids(digest: Digest) -> Figure:
-    """A shade for every pair of settings, with the number in it: utility above, gap below."""
+    """A shade for every pair of settings, with the number in it: utility above, gap below; † if nearly constant."""
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
 
@@ -204,10 +234,12 @@ def _grids(digest: Digest) -> Figure:
             axes.grid(visible=False)
             axes.set_xticks(range(table.shape[1]), [f"{value:g}" for value in table.columns])
             axes.set_yticks(range(table.shape[0]), [f"{value:g}" for value in table.index])
+            flagged = [(point[down], point[across]) for point in digest.nearly_constant_points(graph)]
             for (i, j), value in _cells(table):
                 share = (value - low) / (high - low) if high > low else 0.0
                 shade = "#" + "".join(f"{round(255 * part):02x}" for part in colours(share)[:3])
-                axes.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=6, color=text_on(shade))
+                dagger = " †" if (float(table.index[i]), float(table.columns[j])) in flagged else ""
+                axes.text(j, i, f"{value:.1f}{dagger}", ha="center", va="center", fontsize=6, color=text_on(shade))
             axes.set_xlabel(coordinate_title(across))
             axes.set_ylabel(coordinate_title(down))
             axes.set_title(f"{graph}: {metric_title(metric)} (%)")
@@ -239,12 +271,12 @@ def write_front(candidates: Sequence[Candidate], chosen: Candidate, utility: str
     with _style():
         figure, (axes,) = _panels(1)
         for each in candidates:
-            mark, colour = ("x", "#999999") if each.nearly_constant else ("o", "#0b6fb4")
+            mark, colour = ("x", "#999999") if each.nearly_constant else ("o", UTILITY_INK)
             axes.plot(100 * each.gap, 100 * each.utility, linestyle="none", markersize=3.5, marker=mark, color=colour)
         front = sorted((100 * each.gap, 100 * each.utility) for each in candidates if each.on_front)
         axes.plot(*zip(*front, strict=True), color="#777777", linestyle=":", linewidth=1)
         axes.plot(
-            100 * chosen.gap, 100 * chosen.utility, marker="*", markersize=10, color="#c8500a", linestyle="none",
+            100 * chosen.gap, 100 * chosen.utility, marker="*", markersize=10, color=GAP_INK, linestyle="none",
             label="chosen",
         )  # fmt: skip
         axes.set_xlabel(f"{metric_title(gap)} on validation (%)")

@@ -215,10 +215,10 @@ def _scatter(digest: Digest, graph: str, looks: Mapping[str, Style]) -> Iterator
         "mean; the dotted line joins rows that no other row beats in both."
     )
     labels = list(dict.fromkeys(point["label"] for point in points))
-    decides = {each["label"] for each in points if not digest.nearly_constant(graph, each["label"], each["point"])}
+    decides = {point["label"] for point in points if not point["hollow"]}
     flagged = [label for label in labels if label not in decides]
-    if flagged:
-        caption += " † Nearly constant: a small gap says nothing there."
+    if any(point["hollow"] for point in points):
+        caption += " Hollow: nearly constant, a small gap says nothing there."
     beside = element("div", charts.legend(labels, looks, flagged), element("figcaption", caption))
     yield element("figure", drawn, beside, class_="beside")
 
@@ -226,6 +226,7 @@ def _scatter(digest: Digest, graph: str, looks: Mapping[str, Style]) -> Iterator
 def _curves(digest: Digest, graph: str) -> Iterator[Markup]:
     (coordinate,) = digest.study.coordinates
     drawn = []
+    hollow = [point[coordinate] for point in digest.nearly_constant_points(graph)]
     for metric, ink in ((digest.study.utility, UTILITY_INK), (digest.study.gap, GAP_INK)):
         chosen = digest.of_metric(graph, metric)
         points = [
@@ -244,17 +245,20 @@ def _curves(digest: Digest, graph: str) -> Iterator[Markup]:
                         graph=graph,
                         ink=ink,
                         floor=0.0 if metric == digest.study.gap else None,
+                        hollow=hollow,
                     ),
                 )
             )
     yield element("div", *drawn, class_="charts")
     told = f"Bands and bars are {100 * digest.level:g} % intervals of the mean, over seeds and test nodes."
+    told += " Hollow: nearly constant." if hollow else ""
     yield element("p", told, class_="note")
 
 
 def _heat_maps(digest: Digest, graph: str) -> Iterator[Markup]:
     down, across = digest.study.coordinates
     drawn = []
+    flagged = [(point[down], point[across]) for point in digest.nearly_constant_points(graph)]
     for metric, shades in ((digest.study.utility, UTILITY_SHADES), (digest.study.gap, GAP_SHADES)):
         chosen = digest.of_metric(graph, metric)
         values = {(row[f"at_{down}"], row[f"at_{across}"]): 100 * row["mean"] for _, row in chosen.iterrows()}
@@ -269,8 +273,12 @@ def _heat_maps(digest: Digest, graph: str) -> Iterator[Markup]:
                     metric=title,
                     graph=graph,
                     shades=shades,
+                    flagged=flagged,
                 ),
-                element("figcaption", f"{title}, mean over seeds in per cent."),
+                element(
+                    "figcaption",
+                    f"{title}, mean over seeds in per cent." + (" † Nearly constant." if flagged else ""),
+                ),
             )
         )
     yield element("div", *drawn, class_="charts")
