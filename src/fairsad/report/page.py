@@ -139,20 +139,28 @@ def _lead(digests: Sequence[Digest]) -> str:
 
 
 def _summary(digests: Sequence[Digest]) -> Iterator[Markup]:
-    """A card per study and graph: who is counted, the verdict, and its points, folded where there are other studies."""
+    """A card per study and graph; of several studies the graphs stand side by side."""
     for digest in digests:
-        several = f"{digest.study.title}: " if len(digests) > 1 else ""
-        for graph in digest.graphs:
-            if told := digest.conclusions(graph):
-                heading = element("h3", f"{several}{graph}")
-                short = digest.verdict(graph)
-                lead = [element("p", sentence, class_="verdict") for sentence in short]
-                points = _list(told[len(short) :])
-                if several and short:
-                    points = element("details", element("summary", f"Row by row on {graph}"), points)
-                yield element("div", heading, *_people(digest, graph), *lead, points, class_="card")
+        cards = [_card(digest, graph, alone=len(digests) == 1) for graph in digest.graphs if digest.conclusions(graph)]
+        if len(digests) == 1:
+            yield from cards
+        elif cards:
+            yield element("h3", digest.study.title)
+            yield element("div", *cards, class_="cards")
         if digest.failures or digest.missing:
             yield _failures(digest)
+
+
+def _card(digest: Digest, graph: str, *, alone: bool) -> Markup:
+    """Who is counted, the verdict, and the points behind it, folded where there are other studies."""
+    short = digest.verdict(graph)
+    lead = [element("p", sentence, class_="verdict") for sentence in short]
+    points = _list(digest.conclusions(graph)[len(short) :])
+    if short and not alone:
+        points = element("details", element("summary", f"Row by row on {graph}"), points)
+    return element(
+        "div", element("h3" if alone else "h4", graph), *_people(digest, graph), *lead, points, class_="card"
+    )
 
 
 def _people(digest: Digest, graph: str) -> Iterator[Markup]:
