@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from fairsad.evaluation.intervals import mean_std
 from fairsad.experiments.reference import load_published
 from fairsad.experiments.store import Result, Store
-from fairsad.experiments.summary import best_labels, summarise, welch_difference
+from fairsad.experiments.summary import summarise, welch_difference
 from tests.studies import made_up, made_up_sweep
 
 
@@ -53,18 +55,34 @@ def test_ours_stands_beside_the_published(results: list[Result]) -> None:
 
 def test_what_a_paper_rounds_is_not_held_against_us(results: list[Result]) -> None:
     """The paper's accuracy of FairSAD on German is 70.00 ± 0.00; 0.70 and 0.700001 are that."""
-    from dataclasses import replace
-
     same = [replace(each, metrics=each.metrics | {"accuracy": 0.70001}) for each in results]
     frame = summarise(same, load_published("comparison"), intervals=False).set_index(["label", "metric"])
     assert frame.loc[("FairSAD", "accuracy"), "within_two_std"]
 
 
-def test_the_constant_predictor_is_nobodys_best(results: list[Result]) -> None:
-    frame = summarise(results, intervals=False)
-    best = best_labels(frame, "german", "demographic_parity_gap")
-    assert best == {1: ["FairSAD"], 2: ["GCN"]}
-    assert frame.loc[frame["label"] == "Constant", "rank"].isna().all()
+def ranks(results: list[Result], unranked: tuple[str, ...] = ()) -> dict[str, int | None]:
+    """By the gap."""
+    frame = summarise(results, intervals=False, unranked=[("german", label, "") for label in unranked])
+    chosen = frame[frame["metric"] == "demographic_parity_gap"]
+    return {
+        label: None if rank is pd.NA else int(rank) for label, rank in zip(chosen["label"], chosen["rank"], strict=True)
+    }
+
+
+def test_of_two_rows_the_better_is_best_and_the_worse_is_not_second_best(results: list[Result]) -> None:
+    """The constant predictor, without any gap, is nobody's best."""
+    assert ranks(results) == {"FairSAD": 1, "GCN": None, "Constant": None}
+    third = [
+        replace(
+            each, trial=replace(each.trial, label="Third"), metrics=each.metrics | {"demographic_parity_gap": 0.999}
+        )
+        for each in results
+        if each.trial.label == "GCN"
+    ]
+    assert ranks([*results, *third]) == {"FairSAD": 1, "GCN": 2, "Constant": None, "Third": 3}
+    assert ranks([*results, *third], unranked=("FairSAD",)) == {
+        "FairSAD": None, "GCN": 1, "Constant": None, "Third": None
+    }  # fmt: skip
 
 
 def test_a_row_without_a_good_run_is_still_there(results: list[Result]) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -108,7 +109,9 @@ def test_latex_has_the_best_in_bold(digest: Digest) -> None:
     text = to_latex(digest)
     assert r"\toprule" in text
     assert r"\textbf{" in text
-    assert r"\underline{" in text
+    assert r"\underline{" not in text, "of two rows the worse is not second best"
+    second = replace(digest, frame=digest.frame.assign(rank=2))
+    assert r"\underline{" in to_latex(second)
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
     for sign in "Δ±–":
         assert sign not in text

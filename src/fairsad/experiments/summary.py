@@ -10,7 +10,7 @@ seeds of both sides only. It is Welch's, with the published standard deviation.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +52,8 @@ def summarise(
     ``failed``, ``published_mean, published_std, published_missing`` (a word such as ``"OOM"``), ``difference,
     difference_low, difference_high`` (ours minus published), ``within_two_std`` (of the published mean, by the
     published standard deviation), ``rank`` (1 best, 2 second best, ... among the labels at one point; none for the
-    constant predictor and for the unranked rows), ``impossible`` (why a published number cannot be right), ``seconds``
-    (mean), ``peak_mb`` (largest).
+    constant predictor, for the unranked rows, and for the worse of two), ``impossible`` (why a published number cannot
+    be right), ``seconds`` (mean), ``peak_mb`` (largest).
 
     Args:
         results: Of one study, in its order.
@@ -233,7 +233,10 @@ def welch_difference(
 
 
 def _ranks(frame: pd.DataFrame, unranked: Collection[tuple[str, str, str]]) -> pd.Series[Any]:
-    """1 for the best mean among the labels of a graph, point and metric; equal means share it, one alone has none."""
+    """1 for the best mean among the labels of a graph, point and metric; equal means share it.
+
+    One row alone has no rank, and of two the worse has none: as "second best" it would be praised for coming last.
+    """
     import pandas as pd
 
     ranks = pd.Series(pd.NA, index=frame.index, dtype="Int64")
@@ -246,11 +249,6 @@ def _ranks(frame: pd.DataFrame, unranked: Collection[tuple[str, str, str]]) -> p
         if len(group) < 2:
             continue
         higher = find_metric(str(metric).rpartition(ATTRIBUTE_SEPARATOR)[2]).better == "higher"
-        ranks[group.index] = group["mean"].rank(method="min", ascending=not higher).astype("Int64")
+        places = group["mean"].rank(method="min", ascending=not higher).astype("Int64")
+        ranks.loc[group.index] = places.mask(places > 1) if len(group) == 2 else places
     return ranks
-
-
-def best_labels(frame: pd.DataFrame, graph: str, metric: str) -> Mapping[int, list[str]]:
-    """Labels by rank for one graph and metric outside sweeps: those to set bold (1) and underlined (2)."""
-    chosen = frame[(frame["graph"] == graph) & (frame["metric"] == metric) & (frame["point"] == "")]
-    return {rank: chosen[chosen["rank"] == rank]["label"].tolist() for rank in (1, 2)}
