@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from torch import Tensor
 
 from benchmarks import dense
 from fairsad import load_graph
+from fairsad.experiments.memory import peak_mb
 from fairsad.graph import FairGraph
 from fairsad.losses.distance_correlation import distance_correlation_loss
 from fairsad.methods.base import GraphFacts
@@ -91,18 +91,13 @@ def seconds_per_epoch(training: FairSADTraining, least_seconds: float, warm_up: 
     return float(np.median(times))
 
 
-def peak_megabytes() -> float:
-    """Largest resident memory of this process so far, all of Python and torch included."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def measure_epoch(name: str, reading: str, formulation: str) -> dict[str, float]:
     """One cell of the table."""
     training = make_training(name, reading, formulation)
-    loaded = peak_megabytes()
+    loaded = peak_mb()
     slow = formulation == "dense" and name in ("credit", "pokec-z size")
     seconds = seconds_per_epoch(training, least_seconds=0.0 if slow else 3.0, warm_up=0 if slow else 3)
-    return {"seconds": seconds, "loaded_mb": loaded, "peak_mb": peak_megabytes()}
+    return {"seconds": seconds, "loaded_mb": loaded, "peak_mb": peak_mb()}
 
 
 def measure_graph_scaling(edges: int) -> dict[str, float]:
@@ -111,7 +106,7 @@ def measure_graph_scaling(edges: int) -> dict[str, float]:
     name = f"synthetic:nodes={nodes},edges={edges},features=32,train=4000,seed=1"
     training = make_training(name, "code", "ours")
     seconds = seconds_per_epoch(training, least_seconds=1.0, warm_up=1)
-    return {"seconds": seconds, "peak_mb": peak_megabytes()}
+    return {"seconds": seconds, "peak_mb": peak_mb()}
 
 
 def measure_distance_scaling(rows: int) -> dict[str, float]:
@@ -124,7 +119,7 @@ def measure_distance_scaling(rows: int) -> dict[str, float]:
         start = time.perf_counter()
         distance_correlation_loss(z, ratio="pooled").backward()  # type: ignore[no-untyped-call]
         times.append(time.perf_counter() - start)
-    return {"seconds": float(np.median(times)), "peak_mb": peak_megabytes()}
+    return {"seconds": float(np.median(times)), "peak_mb": peak_mb()}
 
 
 def growth_exponent(sizes: list[int], seconds: list[float]) -> float:

@@ -51,7 +51,8 @@ class Tally:
         if not self.took:
             return None
         every = fmean(seconds for each in self.took.values() for seconds in each)
-        left = [fmean(self.took.get(_kind(trial), [every])) for trial in (*self.running, *self.waiting)]
+        means = {kind: fmean(seconds) for kind, seconds in self.took.items()}
+        left = [means.get(_kind(trial), every) for trial in (*self.running, *self.waiting)]
         return sum(left) / max(1, min(self.at_once, len(left)))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from fairsad.evaluation.compare import pareto_front
-from fairsad.report.palette import Style, blend, text_on
+from fairsad.report.palette import DAGGER, Style, blend, text_on
 from fairsad.report.svg import Scale, element, line, mark, path
 
 Point = Mapping[str, Any]
@@ -132,7 +132,7 @@ def legend(labels: Sequence[str], looks: Mapping[str, Style], flagged: Collectio
                 height=16,
                 aria_hidden="true",
             ),
-            element("span", f"{label} †" if label in flagged else label),
+            element("span", f"{label}{DAGGER}" if label in flagged else label),
         )
         for label in labels
     ]
@@ -273,7 +273,7 @@ def heat(
             words += f", {NEARLY_CONSTANT}" if dagger else ""
             box = element("rect", x=left + size * j, y=y, width=size - 2, height=size - 2, rx=4.0, fill=colour)
             text = element(
-                "text", f"{value:.1f}{' †' if dagger else ''}", x=left + size * (j + 0.5) - 1, y=y + size / 2 + 4,
+                "text", f"{value:.1f}{DAGGER if dagger else ''}", x=left + size * (j + 0.5) - 1, y=y + size / 2 + 4,
                 text_anchor="middle", class_="cell", fill=text_on(colour),
             )  # fmt: skip
             parts.append(element("g", element("title", words), box, text))

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 from fairsad.evaluation.compare import pareto_front
 from fairsad.files import whole_file
 from fairsad.report.digest import Digest
-from fairsad.report.palette import GAP_SHADES, UTILITY_SHADES, Style, styles, text_on
+from fairsad.report.palette import (
+    DAGGER,
+    GAP_INK,
+    GAP_SHADES,
+    INKS,
+    UTILITY_INK,
+    UTILITY_SHADES,
+    Style,
+    styles,
+    text_on,
+)
 from fairsad.report.tables import coordinate_title, metric_title
 
 if TYPE_CHECKING:
@@ -34,7 +44,6 @@ MARKERS = {
     "cross": "X",
 }
 DPI = 200
-UTILITY_INK, GAP_INK = "#0b6fb4", "#c8500a"
 PANEL = (3.6, 3.0)  # inches; two of them fill a page's text width
 
 
@@ -79,16 +88,17 @@ def _style() -> Iterator[None]:
         yield
 
 
-def _panels(count: int, height: float = PANEL[1], width: float = PANEL[0]) -> tuple[Figure, list[Axes]]:
+def _panels(columns: int, rows: int = 1, height: float = PANEL[1]) -> tuple[Figure, list[list[Axes]]]:
+    """A figure of that height in all, with its panels row by row."""
     from matplotlib.figure import Figure  # without pyplot there is no global state and no window
 
-    figure = Figure(figsize=(width * count, height), layout="constrained")
-    return figure, [figure.add_subplot(1, count, number + 1) for number in range(count)]
+    figure = Figure(figsize=(PANEL[0] * columns, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False).tolist()
 
 
 def _scatter(digest: Digest) -> Figure:
     """Utility against gap with the intervals of both; methods that run at several weights are joined by a line."""
-    figure, panels = _panels(len(digest.graphs))
+    figure, (panels,) = _panels(len(digest.graphs))
     look = styles(digest.labels)
     hollow = False
     for axes, graph in zip(panels, digest.graphs, strict=True):
@@ -167,22 +177,18 @@ def _draw_front(axes: Axes, points: list[dict[str, Any]]) -> None:
 
 def _curves(digest: Digest) -> Figure:
     """Utility and gap of one method along a setting, with the intervals as bands: utility above, gap below."""
-    from matplotlib.figure import Figure
-
     (coordinate,) = digest.study.coordinates
-    graphs = digest.graphs
-    figure = Figure(figsize=(PANEL[0] * len(graphs), 1.5 * PANEL[1]), layout="constrained")
-    rows = ((digest.study.utility, UTILITY_INK, "o"), (digest.study.gap, GAP_INK, "s"))
-    for column, graph in enumerate(graphs):
-        hollow = [point[coordinate] for point in digest.nearly_constant_points(graph)]
-        for row, (metric, ink, mark) in enumerate(rows):
-            axes = figure.add_subplot(2, len(graphs), row * len(graphs) + column + 1)
+    hollow = {graph: [point[coordinate] for point in digest.nearly_constant_points(graph)] for graph in digest.graphs}
+    figure, panels = _panels(len(digest.graphs), rows=2, height=1.5 * PANEL[1])
+    rows = ((digest.study.utility, INKS[UTILITY_INK].light, "o"), (digest.study.gap, INKS[GAP_INK].light, "s"))
+    for row, (metric, ink, mark) in zip(panels, rows, strict=True):
+        for axes, graph in zip(row, digest.graphs, strict=True):
             chosen = digest.of_metric(graph, metric).sort_values(f"at_{coordinate}")
             x, mean = chosen[f"at_{coordinate}"], 100 * chosen["mean"]
             axes.plot(x, mean, color=ink, linewidth=1)
             axes.fill_between(x, 100 * chosen["low"], 100 * chosen["high"], color=ink, alpha=0.12, linewidth=0)
             for value, height in zip(x, mean, strict=True):
-                _mark(axes, value, height, mark, ink, hollow=value in hollow)
+                _mark(axes, value, height, mark, ink, hollow=value in hollow[graph])
             if max(x) / min(x) > 8:
                 axes.set_xscale("log", base=2)
             axes.set_xticks(sorted(x), [f"{value:g}" for value in sorted(x)])
@@ -192,9 +198,9 @@ def _curves(digest: Digest) -> Figure:
                 axes.set_xlabel(coordinate_title(coordinate))
             else:
                 axes.set_title(graph)
-            if column == 0:
+            if axes is row[0]:
                 axes.set_ylabel(f"{metric_title(metric)} (%)")
-    if any(digest.nearly_constant_points(graph) for graph in graphs):
+    if any(hollow.values()):
         figure.legend(handles=[_hollow_key()], loc="outside lower center")
     return figure
 
@@ -218,15 +224,17 @@ def _hollow_key() -> Line2D:
 def _grids(digest: Digest) -> Figure:
     """A shade for every pair of settings, with the number in it: utility above, gap below; † if nearly constant."""
     from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.figure import Figure
 
     down, across = digest.study.coordinates
-    graphs = digest.graphs
-    figure = Figure(figsize=(PANEL[0] * len(graphs), 2 * PANEL[1]), layout="constrained")
-    for row, (metric, shades) in enumerate(((digest.study.utility, UTILITY_SHADES), (digest.study.gap, GAP_SHADES))):
+    flagged = {
+        graph: [(point[down], point[across]) for point in digest.nearly_constant_points(graph)]
+        for graph in digest.graphs
+    }
+    figure, panels = _panels(len(digest.graphs), rows=2, height=2 * PANEL[1])
+    rows = ((digest.study.utility, UTILITY_SHADES), (digest.study.gap, GAP_SHADES))
+    for row, (metric, shades) in zip(panels, rows, strict=True):
         colours = LinearSegmentedColormap.from_list(metric, shades)
-        for column, graph in enumerate(graphs):
-            axes = figure.add_subplot(2, len(graphs), row * len(graphs) + column + 1)
+        for axes, graph in zip(row, digest.graphs, strict=True):
             chosen = digest.of_metric(graph, metric)
             table = 100 * chosen.pivot_table(index=f"at_{down}", columns=f"at_{across}", values="mean")
             low, high = float(table.min().min()), float(table.max().max())
@@ -234,11 +242,10 @@ def _grids(digest: Digest) -> Figure:
             axes.grid(visible=False)
             axes.set_xticks(range(table.shape[1]), [f"{value:g}" for value in table.columns])
             axes.set_yticks(range(table.shape[0]), [f"{value:g}" for value in table.index])
-            flagged = [(point[down], point[across]) for point in digest.nearly_constant_points(graph)]
             for (i, j), value in _cells(table):
                 share = (value - low) / (high - low) if high > low else 0.0
                 shade = "#" + "".join(f"{round(255 * part):02x}" for part in colours(share)[:3])
-                dagger = " †" if (float(table.index[i]), float(table.columns[j])) in flagged else ""
+                dagger = DAGGER if (float(table.index[i]), float(table.columns[j])) in flagged[graph] else ""
                 axes.text(j, i, f"{value:.1f}{dagger}", ha="center", va="center", fontsize=6, color=text_on(shade))
             axes.set_xlabel(coordinate_title(across))
             axes.set_ylabel(coordinate_title(down))
@@ -269,15 +276,15 @@ def _save(figure: Figure, folder: Path, name: str) -> list[Path]:
 def write_front(candidates: Sequence[Candidate], chosen: Candidate, utility: str, gap: str, folder: Path) -> list[Path]:
     """Draw the candidates of a search, the front of them and the one chosen."""
     with _style():
-        figure, (axes,) = _panels(1)
+        figure, ((axes,),) = _panels(1)
         for each in candidates:
-            mark, colour = ("x", "#999999") if each.nearly_constant else ("o", UTILITY_INK)
+            mark, colour = ("x", "#999999") if each.nearly_constant else ("o", INKS[UTILITY_INK].light)
             axes.plot(100 * each.gap, 100 * each.utility, linestyle="none", markersize=3.5, marker=mark, color=colour)
         front = sorted((100 * each.gap, 100 * each.utility) for each in candidates if each.on_front)
         axes.plot(*zip(*front, strict=True), color="#777777", linestyle=":", linewidth=1)
         axes.plot(
-            100 * chosen.gap, 100 * chosen.utility, marker="*", markersize=10, color=GAP_INK, linestyle="none",
-            label="chosen",
+            100 * chosen.gap, 100 * chosen.utility, marker="*", markersize=10, color=INKS[GAP_INK].light,
+            linestyle="none", label="chosen",
         )  # fmt: skip
         axes.set_xlabel(f"{metric_title(gap)} on validation (%)")
         axes.set_ylabel(f"{metric_title(utility)} on validation (%)")

@@ -16,11 +16,10 @@ from fairsad.files import whole_file
 from fairsad.report import charts
 from fairsad.report.digest import Digest, RowFinding, first_run, listed, row_name
 from fairsad.report.figures import scatter_points
-from fairsad.report.palette import GAP_SHADES, INKS, UTILITY_SHADES, Style, styles
+from fairsad.report.palette import DAGGER, GAP_INK, GAP_SHADES, INKS, UTILITY_INK, UTILITY_SHADES, Style, styles
 from fairsad.report.svg import element
 from fairsad.report.tables import Cell, coordinate_title, metric_title, show_limits, show_memory, show_published
 
-UTILITY_INK, GAP_INK = 1, 0
 # A table of more rows is folded: its chart says more at a glance.
 ROWS_SHOWN = 20
 FINDINGS = {
@@ -141,7 +140,11 @@ def _lead(digests: Sequence[Digest]) -> str:
 def _summary(digests: Sequence[Digest]) -> Iterator[Markup]:
     """A card per study and graph; of several studies the graphs stand side by side."""
     for digest in digests:
-        cards = [_card(digest, graph, alone=len(digests) == 1) for graph in digest.graphs if digest.conclusions(graph)]
+        cards = [
+            _card(digest, graph, told, alone=len(digests) == 1)
+            for graph in digest.graphs
+            if (told := digest.conclusions(graph))
+        ]
         if len(digests) == 1:
             yield from cards
         elif cards:
@@ -151,11 +154,11 @@ def _summary(digests: Sequence[Digest]) -> Iterator[Markup]:
             yield _failures(digest)
 
 
-def _card(digest: Digest, graph: str, *, alone: bool) -> Markup:
+def _card(digest: Digest, graph: str, told: Sequence[str], *, alone: bool) -> Markup:
     """Who is counted, the verdict, and the points behind it, folded where there are other studies."""
     short = digest.verdict(graph)
     lead = [element("p", sentence, class_="verdict") for sentence in short]
-    points = _list(digest.conclusions(graph)[len(short) :])
+    points = _list(told[len(short) :])
     if short and not alone:
         points = element("details", element("summary", f"Row by row on {graph}"), points)
     return element(
@@ -302,7 +305,7 @@ def _result_table(digest: Digest, graph: str) -> Iterator[Markup]:
             continue
         name = row_name("" if digest.shape in ("line", "grid") else label, point)
         constant = digest.nearly_constant(graph, label, point)
-        flag = [element("abbr", " †", title="nearly constant")] if constant else []
+        flag = [element("abbr", DAGGER, title=charts.NEARLY_CONSTANT)] if constant else []
         flagged = flagged or constant
         cost = next(cell for cell in cells if cell is not None)
         rows.append(

@@ -34,6 +34,11 @@ INKS = (
 )
 MARKS = ("circle", "square", "triangle", "diamond", "down", "plus", "star", "hexagon", "cross")
 
+# Of the curves of a sweep: which of the inks.
+UTILITY_INK, GAP_INK = 1, 0
+# Behind the name or the number of what is nearly constant.
+DAGGER = " †"
+
 # From little to much: the ends of a heat map's colours.
 UTILITY_SHADES = ("#eef5fb", "#0a4f8a")
 GAP_SHADES = ("#fdf1e7", "#9a3a06")

@@ -12,10 +12,10 @@ from fairsad.evaluation.tables import UNDEFINED, Table
 from fairsad.experiments.store import ATTRIBUTE_SEPARATOR
 from fairsad.files import whole_file
 from fairsad.report.digest import COORDINATES, Digest, row_name
+from fairsad.report.palette import DAGGER
 
 Cell = Mapping[str, Any] | None
 MARKS = {1: " *", 2: " +"}
-NEARLY_CONSTANT = " †"
 NEARLY_CONSTANT_NOTE = "† nearly constant: almost everybody gets the same answer, with half of the seeds or more."
 _LATEX = str.maketrans(
     {
@@ -99,13 +99,13 @@ def _at_a_glance(digest: Digest, graph: str) -> Table:
 def _table(digest: Digest, graph: str, title: str, note: str, show: Any) -> Table:
     rows = [
         (
-            label + NEARLY_CONSTANT * digest.nearly_constant(graph, label),
+            label + DAGGER * digest.nearly_constant(graph, label),
             *(show(digest.cell(graph, label, metric)) for metric in digest.metrics),
         )
         for label in digest.labels
         if digest.runs(graph, label)
     ]
-    if any(row[0].endswith(NEARLY_CONSTANT) for row in rows):
+    if any(row[0].endswith(DAGGER) for row in rows):
         note += f" {NEARLY_CONSTANT_NOTE} Such a row is not ranked."
     return Table(title, ("", *map(metric_title, digest.metrics)), tuple(rows), note)
 
@@ -171,14 +171,14 @@ def _sweep(digest: Digest, graph: str) -> Table:
     rows = [
         (
             (point.partition("=")[2] if alone else row_name(label, point))
-            + NEARLY_CONSTANT * digest.nearly_constant(graph, label, point),
+            + DAGGER * digest.nearly_constant(graph, label, point),
             *(show_mean(digest.cell(graph, label, metric, point), limits=True) for metric in digest.metrics),
         )
         for label, point in points
     ]
     heads = (coordinate_title(digest.study.coordinates[0]) if alone else "", *map(metric_title, digest.metrics))
     note = f"Mean ± std over seeds, and its {100 * digest.level:g} % interval over seeds and test nodes, in per cent."
-    if any(row[0].endswith(NEARLY_CONSTANT) for row in rows):
+    if any(row[0].endswith(DAGGER) for row in rows):
         note += f" {NEARLY_CONSTANT_NOTE}"
     return Table(f"{graph}: {digest.study.title}", heads, tuple(rows), note)
 
